@@ -1,0 +1,2 @@
+//! calve.
+fn main() {}

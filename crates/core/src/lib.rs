@@ -1,0 +1,34 @@
+//! The words of calve: positions, table schemas, row buffers, checkpoints, errors and ports. No I/O.
+//!
+//! Everything that two crates must agree on stands here; everything else stays behind its own wall. Sources fill
+//! [`RowBuffer`]s through a [`ChangeSink`], the engine folds and seals them, a [`DeltaWriter`] stages them as files, the
+//! [`Lake`] makes them visible, and the [`PositionStore`] remembers how far that came.
+
+mod checkpoint;
+mod column;
+mod error;
+mod key;
+mod lake;
+mod position;
+mod positions;
+mod rows;
+mod schema;
+mod source;
+
+pub use checkpoint::{
+    CheckpointId, CheckpointIntent, CompleteTo, MemberDigest, StagedDelta, Stamp, StopMark, TableIntent,
+};
+pub use column::{BufferFull, ColumnBuffer, Values};
+pub use error::{Error, ErrorKind, Result};
+pub use key::encode_key;
+pub use lake::{
+    CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Lake, LakeTable, LakeVersion, LoadWriter,
+    TableCommit,
+};
+pub use position::{Lsn, ParsePositionError, Position, TransactionPoint};
+pub use positions::{PositionStore, SavedState};
+pub use rows::{Mark, RowBuffer, RowOp};
+pub use schema::{Column, ColumnType, NativeType, ParseTableNameError, TableName, TableSchema};
+pub use source::{
+    ChangeSink, ChangeSource, LoadEvent, LoadReader, LogState, SourceIdentity, SourceTable, StopReason, TableIndex,
+};

@@ -1,0 +1,192 @@
+//! The changes of one table as they come from the log: columns of row images, and beside them what was done.
+
+use std::sync::Arc;
+
+use crate::{BufferFull, ColumnBuffer, TableSchema, encode_key};
+
+/// What one entry of a [`RowBuffer`] did to its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowOp {
+    /// A row that was not there. One new image.
+    Insert,
+    /// A row changed and kept its key. One new image.
+    Update,
+    /// A row changed and the source sent the key it had before, equal to the new one or not. One old key, one new image.
+    UpdateFrom,
+    /// A row went. One old key.
+    Delete,
+    /// All rows went. No image.
+    Truncate,
+}
+
+impl RowOp {
+    /// Whether the entry carries a new image.
+    pub fn has_image(self) -> bool {
+        matches!(self, Self::Insert | Self::Update | Self::UpdateFrom)
+    }
+
+    /// Whether the entry carries the key of the row before.
+    pub fn has_old_key(self) -> bool {
+        matches!(self, Self::UpdateFrom | Self::Delete)
+    }
+}
+
+/// A place between two entries of a [`RowBuffer`], to go back to or to cut at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    ops: usize,
+    images: usize,
+    old_keys: usize,
+}
+
+/// The changes of one table, in log order, under one schema.
+///
+/// A decoder appends the cells of the new image to [`image`](Self::image) and those of the old key to
+/// [`old_key`](Self::old_key), then calls [`finish_row`](Self::finish_row); a row that fails half-way is taken back with
+/// [`discard_row`](Self::discard_row). `images` is columns of the full row, `old_keys` columns of the key in the key's order.
+#[derive(Debug)]
+pub struct RowBuffer {
+    schema: Arc<TableSchema>,
+    ops: Vec<RowOp>,
+    images: Vec<ColumnBuffer>,
+    old_keys: Vec<ColumnBuffer>,
+    end: Mark,
+}
+
+impl RowBuffer {
+    /// An empty buffer for rows of this schema.
+    pub fn new(schema: Arc<TableSchema>) -> Self {
+        let images = schema.columns.iter().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+        let old_keys = schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+        Self { schema, ops: Vec::new(), images, old_keys, end: Mark::default() }
+    }
+
+    /// The schema all rows have.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// The column of new images at `index` of the schema's columns, to append a cell to.
+    pub fn image(&mut self, index: usize) -> &mut ColumnBuffer {
+        &mut self.images[index]
+    }
+
+    /// The column of old keys at `index` of the schema's `key`, to append a cell to.
+    pub fn old_key(&mut self, index: usize) -> &mut ColumnBuffer {
+        &mut self.old_keys[index]
+    }
+
+    /// All columns of new images, to append cells to.
+    pub fn images_mut(&mut self) -> &mut [ColumnBuffer] {
+        &mut self.images
+    }
+
+    /// Completes the entry whose cells were appended.
+    ///
+    /// # Panics
+    /// When a column lacks its cell or has one too many: a decoder that does this is wrong.
+    pub fn finish_row(&mut self, op: RowOp) {
+        let mut end = self.end;
+        end.ops += 1;
+        end.images += usize::from(op.has_image());
+        end.old_keys += usize::from(op.has_old_key());
+        assert!(
+            self.images.iter().all(|c| c.len() == end.images) && self.old_keys.iter().all(|c| c.len() == end.old_keys),
+            "a row of {} was finished with cells missing or left over",
+            self.schema.table
+        );
+        self.ops.push(op);
+        self.end = end;
+    }
+
+    /// Forgets the cells appended since the last finished entry.
+    pub fn discard_row(&mut self) {
+        self.truncate(self.end);
+    }
+
+    /// Entries in the buffer.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Bytes of memory the entries use.
+    pub fn bytes(&self) -> usize {
+        self.ops.len() + self.images.iter().chain(&self.old_keys).map(ColumnBuffer::bytes).sum::<usize>()
+    }
+
+    /// The end of the last finished entry.
+    pub fn mark(&self) -> Mark {
+        self.end
+    }
+
+    /// Goes back to an earlier end.
+    pub fn truncate(&mut self, mark: Mark) {
+        self.ops.truncate(mark.ops);
+        for column in &mut self.images {
+            column.truncate(mark.images);
+        }
+        for column in &mut self.old_keys {
+            column.truncate(mark.old_keys);
+        }
+        self.end = mark;
+    }
+
+    /// Moves the entries after `mark` into a buffer of their own.
+    #[must_use]
+    pub fn split_off(&mut self, mark: Mark) -> Self {
+        let end = Mark {
+            ops: self.end.ops - mark.ops,
+            images: self.end.images - mark.images,
+            old_keys: self.end.old_keys - mark.old_keys,
+        };
+        let tail = Self {
+            schema: Arc::clone(&self.schema),
+            ops: self.ops.split_off(mark.ops),
+            images: self.images.iter_mut().map(|column| column.split_off(mark.images)).collect(),
+            old_keys: self.old_keys.iter_mut().map(|column| column.split_off(mark.old_keys)).collect(),
+            end,
+        };
+        self.end = mark;
+        tail
+    }
+
+    /// What was done, in log order.
+    pub fn ops(&self) -> &[RowOp] {
+        &self.ops
+    }
+
+    /// Appends the encoded key of new image `row` to `out`.
+    pub fn encode_image_key(&self, row: usize, out: &mut Vec<u8>) {
+        encode_key(self.schema.key.iter().map(|&index| &self.images[index]), row, out);
+    }
+
+    /// Appends the encoded old key `row` to `out`.
+    pub fn encode_old_key(&self, row: usize, out: &mut Vec<u8>) {
+        encode_key(self.old_keys.iter(), row, out);
+    }
+
+    /// Takes the buffer apart: entries, columns of new images, columns of old keys.
+    pub fn into_parts(self) -> (Vec<RowOp>, Vec<ColumnBuffer>, Vec<ColumnBuffer>) {
+        (self.ops, self.images, self.old_keys)
+    }
+
+    /// Appends an insert whose cells are given by a closure a column, for loads and tests.
+    pub fn insert_with(
+        &mut self,
+        mut cell: impl FnMut(usize, &mut ColumnBuffer) -> Result<(), BufferFull>,
+    ) -> Result<(), BufferFull> {
+        for index in 0..self.images.len() {
+            if let Err(full) = cell(index, &mut self.images[index]) {
+                self.discard_row();
+                return Err(full);
+            }
+        }
+        self.finish_row(RowOp::Insert);
+        Ok(())
+    }
+}

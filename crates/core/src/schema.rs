@@ -1,0 +1,197 @@
+//! What a source table looks like: its columns, their types, and the key that identifies a row.
+
+use std::fmt;
+use std::str::FromStr;
+
+use arrow_schema::{DataType, TimeUnit};
+use serde::{Deserialize, Serialize};
+
+/// A table of the source, by schema (namespace, database) and name, both exactly as the source stores them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TableName {
+    /// The schema (Postgres) or database (MySQL).
+    pub schema: String,
+    /// The table's own name.
+    pub name: String,
+}
+
+impl TableName {
+    /// A name from its two parts.
+    pub fn new(schema: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { schema: schema.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.schema, self.name)
+    }
+}
+
+/// A text that does not name a table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' does not name a table: write schema.table, and double quotes around a part that holds a dot")]
+pub struct ParseTableNameError(String);
+
+impl FromStr for TableName {
+    type Err = ParseTableNameError;
+
+    /// `schema.table`. A part may stand in double quotes (`"odd.schema"."my table"`), a quote inside doubled. Case is kept as it is.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseTableNameError(text.to_owned());
+        let (schema, rest) = part(text).ok_or_else(error)?;
+        let (name, rest) = rest.strip_prefix('.').and_then(part).ok_or_else(error)?;
+        if rest.is_empty() { Ok(Self { schema, name }) } else { Err(error()) }
+    }
+}
+
+/// The first part of a dotted name and what follows it.
+fn part(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find('.').unwrap_or(text.len());
+        let (name, rest) = text.split_at(end);
+        return (!name.is_empty() && !name.contains('"')).then(|| (name.to_owned(), rest));
+    };
+    let mut name = String::new();
+    let mut rest = quoted;
+    loop {
+        let end = rest.find('"')?;
+        name.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            Some(more) => {
+                name.push('"');
+                rest = more;
+            }
+            None => return (!name.is_empty()).then_some((name, rest)),
+        }
+    }
+}
+
+/// The type of a column in the lake. One Arrow and one Iceberg type belong to each.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnType {
+    /// True or false.
+    Boolean,
+    /// 32-bit signed.
+    Int,
+    /// 64-bit signed.
+    Long,
+    /// IEEE 754 binary32.
+    Float,
+    /// IEEE 754 binary64.
+    Double,
+    /// Unscaled 128-bit integers. `precision` is 1 to 38, `scale` 0 to `precision`.
+    Decimal {
+        /// Decimal digits in all.
+        precision: u8,
+        /// Decimal digits after the point.
+        scale: u8,
+    },
+    /// UTF-8 text.
+    String,
+    /// Bytes.
+    Binary,
+    /// Days since 1970-01-01.
+    Date,
+    /// Microseconds since midnight, below 24 hours.
+    Time,
+    /// Microseconds since 1970-01-01 00:00:00, of no time zone.
+    Timestamp,
+    /// Microseconds since 1970-01-01 00:00:00 UTC.
+    TimestampTz,
+    /// 16 bytes in network order.
+    Uuid,
+}
+
+impl ColumnType {
+    /// The Arrow type of this column's arrays.
+    pub fn arrow_type(&self) -> DataType {
+        match self {
+            Self::Boolean => DataType::Boolean,
+            Self::Int => DataType::Int32,
+            Self::Long => DataType::Int64,
+            Self::Float => DataType::Float32,
+            Self::Double => DataType::Float64,
+            // The precision is at most 38 and the scale at most the precision, so neither cast can wrap.
+            Self::Decimal { precision, scale } => DataType::Decimal128(*precision, scale.cast_signed()),
+            Self::String => DataType::Utf8,
+            Self::Binary => DataType::Binary,
+            Self::Date => DataType::Date32,
+            Self::Time => DataType::Time64(TimeUnit::Microsecond),
+            Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Self::TimestampTz => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
+            Self::Uuid => DataType::FixedSizeBinary(16),
+        }
+    }
+
+    /// Whether values of this type may be part of a key. Floating-point keys are refused: equality on them is not identity.
+    pub fn can_be_key(&self) -> bool {
+        !matches!(self, Self::Float | Self::Double)
+    }
+}
+
+/// The column's type as the source knows it, kept so that a change of it is noticed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NativeType {
+    /// The source's own number of the type (Postgres: `pg_type.oid`).
+    pub id: u32,
+    /// The source's modifier, such as a precision (Postgres: `atttypmod`, -1 for none).
+    pub modifier: i32,
+    /// The type as its SQL would write it: `numeric(10,2)`.
+    pub name: String,
+}
+
+/// One column of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Column {
+    /// Exactly as the source stores it.
+    pub name: String,
+    /// In the lake.
+    pub ty: ColumnType,
+    /// Whether NULL may appear. Key columns are never nullable.
+    pub nullable: bool,
+    /// In the source.
+    pub native: NativeType,
+}
+
+/// The shape of a source table from some position on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TableSchema {
+    /// The table.
+    pub table: TableName,
+    /// The source's own number of the table (Postgres: `pg_class.oid`); another number under the same name is another table.
+    pub native_id: u32,
+    /// In the source's order, at least one.
+    pub columns: Vec<Column>,
+    /// Indexes into `columns` of the replica identity, in its own order; empty where the table has none.
+    pub key: Vec<usize>,
+}
+
+impl TableSchema {
+    /// The key's columns, in the key's order.
+    pub fn key_columns(&self) -> impl ExactSizeIterator<Item = &Column> {
+        self.key.iter().map(|&index| &self.columns[index])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parsed_by_part() {
+        for (text, schema, name) in [
+            ("public.orders", "public", "orders"),
+            ("public.Orders Ü", "public", "Orders Ü"),
+            (r#""a.b"."c ""d""""#, "a.b", r#"c "d""#),
+            (r#"public."x""#, "public", "x"),
+        ] {
+            assert_eq!(text.parse(), Ok(TableName::new(schema, name)), "{text}");
+        }
+        for text in ["", "orders", ".orders", "public.", "a.b.c", r#""a"#, r#""".b"#, r#"a"b.c"#, r#"a."b"c"#] {
+            assert!(text.parse::<TableName>().is_err(), "{text} was accepted");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Ports to a source: the log it is read from, and the sink that its transactions are pushed into.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::{DurablePosition, Position, Result, RowBuffer, TableName, TableSchema, TransactionPoint};
+
+/// A table's place in the list that the engine gave to [`ChangeSource::start`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableIndex(pub usize);
+
+/// What identifies a log, in the source's own words (Postgres: system identifier, timeline, database, slot). Kept in every stamp.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SourceIdentity(pub String);
+
+/// Where a source's log stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogState {
+    /// Which log it is.
+    pub identity: SourceIdentity,
+    /// What the source was last told to forget (Postgres: the slot's `confirmed_flush_lsn`). None where nothing keeps the
+    /// log for this pipeline yet (no slot).
+    pub acknowledged: Option<Position>,
+    /// The end of the log now.
+    pub end: Position,
+}
+
+/// A table to follow.
+#[derive(Clone, Debug)]
+pub struct SourceTable {
+    /// Its name.
+    pub name: TableName,
+    /// The schema that its rows have had so far. A source that finds another in the log calls [`ChangeSink::stop`].
+    pub schema: Arc<TableSchema>,
+}
+
+/// Why a table cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopReason {
+    /// One or two words for `status` and metrics: `schema changed`, `unrepresentable value`, `unchanged TOAST`, `log lost`,
+    /// `rolled back`, `dropped`.
+    pub state: String,
+    /// What happened, with column and key named, never with values of other columns.
+    pub detail: String,
+    /// The statement or command that mends it.
+    pub remedy: String,
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.state, self.detail, self.remedy)
+    }
+}
+
+/// Receives committed transactions in commit order. Implemented by the engine; called from [`ChangeSource::poll`].
+///
+/// Calls come as `begin (rows | stop)* (commit | abort)`, with `idle` only between transactions.
+pub trait ChangeSink: Send {
+    /// A transaction begins.
+    fn begin(&mut self, transaction: &TransactionPoint);
+
+    /// The buffer to append a change of this table to; the source appends one entry and finishes it. None where the change
+    /// is not wanted (already applied, or the table is stopped): the source then decodes nothing of it.
+    fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer>;
+
+    /// The table cannot take the change that comes next. What the present transaction has appended to its buffer is taken back.
+    fn stop(&mut self, table: TableIndex, reason: StopReason);
+
+    /// The transaction ended. `committed_at` is microseconds since 1970-01-01 UTC by the source's clock.
+    fn commit(&mut self, end: Position, committed_at: i64);
+
+    /// The transaction will come again (the connection was lost in the middle of it): back to where it began.
+    fn abort(&mut self);
+
+    /// Nothing of this pipeline's tables is in the log up to here.
+    fn idle(&mut self, end: Position);
+
+    /// Whether `poll` should return before it handles another message.
+    fn is_full(&self) -> bool;
+}
+
+/// A database as a source of changes.
+#[async_trait]
+pub trait ChangeSource: Send {
+    /// Where the log stands. Connects where needed.
+    async fn log_state(&mut self) -> Result<LogState>;
+
+    /// Whether the log found now is the one that was remembered with `at`, so that reading on from `at` misses nothing.
+    /// A [`SourceGone`](crate::ErrorKind::SourceGone) error says what differs and what to do.
+    fn same_log(&self, now: &LogState, remembered: &SourceIdentity, at: &Position) -> Result<()>;
+
+    /// Makes the log carry these tables (Postgres: publication membership), before anything is loaded or streamed. Stopped
+    /// tables are not among them.
+    async fn follow(&mut self, tables: &[TableName]) -> Result<()>;
+
+    /// Makes the source keep its log from now on (Postgres: creates the slot). Only called while nothing keeps it.
+    async fn keep_log(&mut self) -> Result<LogState>;
+
+    /// The table as it is now.
+    async fn describe(&mut self, table: &TableName) -> Result<Arc<TableSchema>>;
+
+    /// Starts streaming transactions that end after `from`. [`TableIndex`] counts in `tables`. Rows of other tables are ignored.
+    async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()>;
+
+    /// Pushes what has arrived into the sink. Returns after at least one message or a short wait, at the latest when the
+    /// sink is full. Cancel-safe: a message is either still to come or was pushed whole.
+    async fn poll(&mut self, sink: &mut dyn ChangeSink) -> Result<()>;
+
+    /// The source may forget its log up to here. Takes effect in the background and never waits.
+    fn acknowledge(&mut self, position: &DurablePosition);
+
+    /// Fixes a position and starts reading these tables as they are there. While this waits the stream is not polled;
+    /// everything polled before it was called ends at or before the position.
+    async fn start_load(&mut self, tables: &[TableName]) -> Result<Box<dyn LoadReader>>;
+
+    /// Ends the stream and its connections.
+    async fn stop(&mut self);
+}
+
+/// What a load brings.
+#[derive(Debug)]
+pub enum LoadEvent {
+    /// Rows of a table, all inserts.
+    Rows(TableName, RowBuffer),
+    /// All rows of the table were brought.
+    Done(TableName),
+}
+
+/// A consistent read of some tables at one position. Dropping it ends its connections.
+#[async_trait]
+pub trait LoadReader: Send {
+    /// The position that the rows are of.
+    fn position(&self) -> &Position;
+
+    /// The table's schema at that position.
+    fn schema(&self, table: &TableName) -> Option<Arc<TableSchema>>;
+
+    /// Rows to expect, by the source's statistics.
+    fn estimated_rows(&self, table: &TableName) -> Option<u64>;
+
+    /// The next event; None after the last table is done. Cancel-safe.
+    async fn next(&mut self) -> Result<Option<LoadEvent>>;
+}
