@@ -1,0 +1,311 @@
+"""A Postgres cluster for tests: how it is made, started, told to stop, and found ready."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+import urllib.parse
+
+import engines
+from registry import Failure, cache_dir, free_port, locked
+
+SUITES = {"15": "bookworm", "17": "trixie", "18": "sid"}
+
+# Roles of every cluster. `calve` is what a user would give calve: it may replicate, and is no superuser.
+SUPERUSER = "postgres"
+REPLICATION_USER = "calve"
+PASSWORDS = {SUPERUSER: "postgres", REPLICATION_USER: "calve"}
+
+DEFAULTS = {
+    "wal_level": "logical",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    "max_connections": "100",
+    # After a kill, one call syncs the file system instead of one a file.
+    "recovery_init_sync_method": "syncfs",
+    "max_prepared_transactions": "10",
+    "shared_buffers": "64MB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "lc_messages": "C",
+    "ssl": "on",
+}
+
+
+class Program:
+    """One version of Postgres: where it comes from and where its programs lie."""
+
+    def __init__(self, version):
+        if version not in SUITES:
+            raise Failure(f"no Postgres {version} among the test servers; there are {', '.join(SUITES)}")
+        self.version = version
+        self.suite = SUITES[version]
+        self.image = f"postgres:{version}"
+        self.bin = f"/usr/lib/postgresql/{version}/bin"
+
+
+def address_variable(version):
+    return f"CALVE_TEST_POSTGRES_{version}"
+
+
+def quoted(name):
+    """An SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value):
+    """An SQL string, which is also a value of postgresql.conf."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def tls_files():
+    """A certificate authority and the certificate it gave to `localhost`, made once.
+
+    The certificate names `localhost` and no address, so that `sslmode=verify-full` passes there and fails on 127.0.0.1.
+    """
+    directory = cache_dir() / "tls"
+    with locked("tls"):
+        if (directory / "ready").exists():
+            return directory
+        if not shutil.which("openssl"):
+            raise Failure("needs openssl to make the servers' certificate; install it (apt-get install openssl)")
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+
+        def openssl(*argv):
+            engines.run(["openssl", *argv], what="making the servers' certificate")
+
+        def path(name):
+            return str(directory / name)
+
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        authority = ["-x509", "-days", "3650", "-subj", "/CN=calve test authority"]
+        openssl("req", *authority, *curve, "-keyout", path("ca.key"), "-out", path("ca.crt"))
+        openssl("req", "-new", "-subj", "/CN=localhost", *curve, "-keyout", path("server.key"), "-out", path("server.csr"))
+        (directory / "server.ext").write_text(
+            "subjectAltName=DNS:localhost\nbasicConstraints=critical,CA:FALSE\nextendedKeyUsage=serverAuth\n", encoding="utf-8"
+        )
+        sign = ["-CA", path("ca.crt"), "-CAkey", path("ca.key"), "-CAcreateserial", "-days", "3650"]
+        openssl("x509", "-req", "-in", path("server.csr"), *sign, "-extfile", path("server.ext"), "-out", path("server.crt"))
+        (directory / "ready").touch()
+    return directory
+
+
+SETUP = """
+chmod 755 {home}
+install -d -o postgres -g postgres -m 700 {home}/data {home}/run
+chown postgres:postgres {home}/server.key
+chmod 600 {home}/server.key
+as_postgres() {{ setpriv --reuid=postgres --regid=postgres --init-groups "$@"; }}
+as_postgres {bin}/initdb -D {home}/data -U {superuser} --pwfile={home}/password --no-sync \
+    --auth-local=trust --auth-host=scram-sha-256 --encoding=UTF8 --locale=C.UTF-8
+echo "include '{home}/settings.conf'" >> {home}/data/postgresql.conf
+as_postgres {bin}/postgres --single -D {home}/data postgres < {home}/roles.sql
+cat {home}/pg_hba.conf > {home}/data/pg_hba.conf
+sync -f {home}/data
+"""
+
+
+def create(entry, version, settings, hba, linger_s):
+    """Makes a cluster's files and its entry; the server is not started."""
+    program = Program(version)
+    tls = tls_files()
+    engine, made_from = engines.choose(program)
+    state = {
+        "id": entry.id,
+        "kind": "postgres",
+        "version": version,
+        "engine": engine.kind,
+        "docker_host": getattr(engine, "host", None),
+        "docker_own": getattr(engine, "started_by_us", False),
+        "host": "127.0.0.1",
+        "linger_s": linger_s,
+        "settings": {**DEFAULTS, **settings},
+        "hba": hba,
+        "stopped": True,
+        **made_from,
+    }
+    inside = f"/srv/{entry.id}"
+    home = engine.home(state)
+    engines.discard(home)
+    home.mkdir(parents=True)
+    for name in ("server.crt", "server.key", "ca.crt"):
+        shutil.copy(tls / name, home / name)
+    (home / "password").write_text(PASSWORDS[SUPERUSER] + "\n", encoding="utf-8")
+    (home / "roles.sql").write_text(
+        f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}\n", encoding="utf-8"
+    )
+    rules = ["local all all trust", "local replication all trust", *hba]
+    rules += ["host all all all scram-sha-256", "host replication all all scram-sha-256"]
+    (home / "pg_hba.conf").write_text("\n".join(rules) + "\n", encoding="utf-8")
+    _write_settings(engine, state)
+    state["data"] = str(home / "data")
+    state["ca"] = str(tls / "ca.crt")
+    with locked("ports"):
+        state["port"] = free_port()
+        entry.save(state)
+    try:
+        engine.setup(state, SETUP.format(home=inside, bin=program.bin, superuser=SUPERUSER))
+    except BaseException:
+        # A cluster half made serves nobody; its files go with its entry.
+        with contextlib.suppress(Failure):
+            engine.remove(state)
+        entry.remove()
+        raise
+    return state
+
+
+def _write_settings(engine, state):
+    inside = f"/srv/{state['id']}"
+    fixed = {
+        "listen_addresses": engine.listen,
+        "unix_socket_directories": f"{inside}/run",
+        "ssl_cert_file": f"{inside}/server.crt",
+        "ssl_key_file": f"{inside}/server.key",
+        "dynamic_shared_memory_type": "mmap",
+    }
+    lines = [f"{name} = {literal(value)}" for name, value in {**fixed, **state["settings"]}.items()]
+    (engine.home(state) / "settings.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def start(entry, state, timeout_s=60):
+    """Starts the server on its port and returns once it takes connections."""
+    engine = engines.from_state(state)
+    if not engine.alive(state):
+        _write_settings(engine, state)
+        _forget_dead_postmaster(engine, state)
+        program = Program(state["version"])
+        inside = f"/srv/{state['id']}"
+        argv = [f"{program.bin}/postgres", "-D", f"{inside}/data", "-p", str(state["port"])]
+        engine.start(state, argv, "postgres")
+        state["stopped"] = False
+        entry.save(state)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        if accepts_connections(state["host"], state["port"]):
+            return
+        if not engine.alive(state):
+            raise Failure(f"{state['id']} ended while starting:\n{_log_end(engine, state)}")
+        if time.monotonic() > deadline:
+            raise Failure(f"{state['id']} takes no connections {timeout_s} s after its start:\n{_log_end(engine, state)}")
+        time.sleep(0.02)
+
+
+def _forget_dead_postmaster(engine, state):
+    """Removes what a killed server left: lock files whose process number may meanwhile be another's and so block the
+    start, and the shared memory segment named in them."""
+    home = engine.home(state)
+    with contextlib.suppress(OSError, IndexError):
+        pid_file = home / "data" / "postmaster.pid"
+        segment = pid_file.read_text(encoding="utf-8").splitlines()[6].split()[1]
+        pid_file.unlink()
+        if engine.kind == "chroot":
+            subprocess.run(["ipcrm", "-m", segment], stderr=subprocess.DEVNULL, check=False)
+    with contextlib.suppress(OSError):
+        for left in (home / "run").iterdir():
+            left.unlink()
+
+
+def _log_end(engine, state):
+    return "\n".join(engine.log(state).strip().splitlines()[-15:])
+
+
+def stop(entry, state, mode="fast", timeout_s=60):
+    """Stops the server: `fast` with a checkpoint, `immediate` without, `kill` with SIGKILL."""
+    engine = engines.from_state(state)
+    if mode == "kill":
+        engine.kill(state)
+    else:
+        engine.signal(state, {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}[mode])
+        deadline = time.monotonic() + timeout_s
+        while engine.alive(state):
+            if time.monotonic() > deadline:
+                raise Failure(f"{state['id']} has not stopped {timeout_s} s after being told to ({mode})")
+            time.sleep(0.02)
+    state["stopped"] = True
+    entry.save(state)
+
+
+def remove(state):
+    """Kills the server and removes all it has."""
+    engine = engines.from_state(state)
+    engine.kill(state)
+    _forget_dead_postmaster(engine, state)
+    engine.remove(state)
+
+
+def accepts_connections(host, port):
+    """Whether a server there answers a startup message with anything but "the database system is starting up"."""
+    body = struct.pack("!I", 196608) + f"user\0{SUPERUSER}\0database\0postgres\0\0".encode()
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.sendall(struct.pack("!I", len(body) + 4) + body)
+            answer = connection.recv(1024)
+    except OSError:
+        return False
+    # An error of class 57 is one of the states before readiness; an authentication request is what readiness looks like.
+    return answer[:1] == b"R" or (answer[:1] == b"E" and b"C57P0" not in answer)
+
+
+def url(state, user=SUPERUSER, database="postgres"):
+    """A connection URL; for a server given by address, with the user it was given unless another is asked for."""
+    if state["engine"] == "address":
+        given = urllib.parse.urlsplit(state["url"])
+        who = given.netloc if user == SUPERUSER else f"{user}:{PASSWORDS.get(user, user)}@{given.netloc.rpartition('@')[2]}"
+        return urllib.parse.urlunsplit(given._replace(netloc=who, path="/" + urllib.parse.quote(database)))
+    who = f"{user}:{PASSWORDS.get(user, user)}"
+    return f"postgres://{who}@{state['host']}:{state['port']}/{urllib.parse.quote(database)}"
+
+
+def client_command(state, program, arguments, database, user=SUPERUSER):
+    """(argv, environment) of a Postgres client program (psql, pgbench, ..) against this server."""
+    if state["engine"] == "address":
+        if not shutil.which(program):
+            raise Failure(f"needs {program} on this machine to work on {address_variable(state['version'])}; install postgresql-client")
+        given = urllib.parse.urlsplit(url(state, user))
+        env = {
+            "PGHOST": given.hostname or "localhost",
+            "PGPORT": str(given.port or 5432),
+            "PGUSER": urllib.parse.unquote(given.username or SUPERUSER),
+            "PGPASSWORD": urllib.parse.unquote(given.password or ""),
+            "PGDATABASE": database,
+        }
+        return [program, *arguments], {**os.environ, **env}
+    env = {"PGPORT": str(state["port"]), "PGUSER": user, "PGHOST": f"/srv/{state['id']}/run", "PGDATABASE": database}
+    argv = [f"{Program(state['version']).bin}/{program}", *arguments]
+    return engines.from_state(state).command(state, argv, "postgres", env)
+
+
+def psql(state, sql, database="postgres"):
+    """Runs SQL as the superuser and returns what it printed, unaligned."""
+    argv, env = client_command(state, "psql", ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"], database)
+    return engines.run(argv, what=f"SQL on {state['id']}", env=env, stdin=sql)
+
+
+def create_database(state, name):
+    """A new, empty database owned by the replication user."""
+    if state["engine"] == "address":
+        exists = psql(state, f"select 1 from pg_roles where rolname = {literal(REPLICATION_USER)}").strip()
+        if not exists:
+            psql(state, f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}")
+    psql(state, f"create database {quoted(name)} owner {REPLICATION_USER} template template0")
+
+
+def drop_database(state, name):
+    """Removes a database with the slots in it, whoever still uses them."""
+    psql(
+        state,
+        f"""
+        select pg_terminate_backend(active_pid) from pg_replication_slots
+            where database = {literal(name)} and active_pid is not null;
+        select pg_sleep(0.2) where exists
+            (select from pg_replication_slots where database = {literal(name)} and active_pid is not null);
+        select pg_drop_replication_slot(slot_name) from pg_replication_slots
+            where database = {literal(name)} and not active;
+        drop database if exists {quoted(name)} with (force);
+        """,
+    )
