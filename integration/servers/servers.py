@@ -97,8 +97,11 @@ def restart(args):
     with_server(args, action)
 
 
-def take_down(entry):
+def take_down(entry, left_over_only=False):
     with locked(f"server-{entry.id}"):
+        # Another process may have come to own it while this one waited.
+        if left_over_only and entry.owners() != (True, False):
+            return
         if entry.exists():
             postgres.remove(entry.load())
         entry.remove()
@@ -118,9 +121,7 @@ def down(args):
 def sweep(_):
     """Takes down what earlier runs left: owned once, by processes that are all gone."""
     for entry in registry.entries():
-        owned, alive = entry.owners()
-        if owned and not alive:
-            take_down(entry)
+        take_down(entry, left_over_only=True)
 
 
 def target(name):
@@ -135,8 +136,7 @@ def target(name):
 
 
 def client(args, program):
-    words = args.words[1:] if args.words[:1] == ["--"] else args.words
-    argv, env = postgres.client_command(target(args.id), program, words, args.database, args.user)
+    argv, env = postgres.client_command(target(args.id), program, args.words, args.database, args.user)
     # The caller's streams are the program's own.
     return subprocess.run(argv, env=env, check=False).returncode
 
@@ -202,7 +202,7 @@ def parser():
     it.add_argument("id", nargs="*")
     it.add_argument("--all", action="store_true")
     command("sweep", sweep, help="take down what earlier runs left behind")
-    command("reap", lambda _: registry.reap(take_down), help="(internal) take down servers as their owners go")
+    command("reap", lambda _: registry.reap(lambda entry: take_down(entry, left_over_only=True)), help="(internal) take down servers as their owners go")
     command("list", listing, help="the servers there are")
 
     it = command("info", lambda args: print(json.dumps(target(args.id))), help="a server as JSON")
@@ -214,11 +214,10 @@ def parser():
     it.add_argument("--user", default=postgres.SUPERUSER)
     it.add_argument("--database", default="postgres")
     for name in ("psql", "pgbench", "pg_dump", "pg_recvlogical"):
-        it = command(name, lambda args: client(args, args.command), help=f"{name} of the server's version, on it")
+        it = command(name, lambda args: client(args, args.command), help=f"{name} of the server's version, on it (its arguments after --)")
         it.add_argument("id")
         it.add_argument("--database", default="postgres")
         it.add_argument("--user", default=postgres.SUPERUSER)
-        it.add_argument("words", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS")
 
     it = command("create-database", lambda args: postgres.create_database(target(args.id), args.name), help="an empty database, owned by calve")
     it.add_argument("id")
@@ -235,7 +234,12 @@ def parser():
 
 
 def main():
-    args = parser().parse_args()
+    own, words = sys.argv[1:], []
+    if "--" in own:
+        at = own.index("--")
+        own, words = own[:at], own[at + 1 :]
+    args = parser().parse_args(own)
+    args.words = words
     try:
         return args.does(args) or 0
     except Failure as failure:
