@@ -128,6 +128,8 @@ pub enum LoadEvent {
     Rows(TableName, RowBuffer),
     /// All rows of the table were brought.
     Done(TableName),
+    /// The table holds a value or has a shape that cannot be loaded; the others go on.
+    Failed(TableName, StopReason),
 }
 
 /// A consistent read of some tables at one position. Dropping it ends its connections.

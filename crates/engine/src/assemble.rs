@@ -1,0 +1,304 @@
+//! Assembles committed transactions into checkpoints: the engine's end of [`ChangeSink`].
+//!
+//! A checkpoint always ends at a transaction boundary. Where it has to be sealed in the middle of a transaction, the rows
+//! of that transaction are split off and stay behind; where a single transaction outgrows a checkpoint, it is handed on in
+//! chunks, which are staged but not committed before the transaction ends.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use calve_core::{ChangeSink, Mark, Position, RowBuffer, StopReason, TableIndex, TableSchema, TransactionPoint};
+
+use crate::settings::{Mutation, Rules};
+
+/// The changes of one table within a checkpoint or chunk.
+pub(crate) type TableRows = (TableIndex, RowBuffer);
+
+/// What the reader hands to the committer, in this order.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Part of a transaction that is not over yet.
+    Chunk(Vec<TableRows>),
+    /// The transaction whose chunks were handed on will come again from its beginning.
+    Abandon,
+    /// A complete checkpoint.
+    Seal(Sealed),
+    /// The table cannot go on beyond the checkpoint sealed last.
+    Stop(TableIndex, StopReason),
+}
+
+/// A checkpoint, complete and not yet written.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    /// Where the checkpoint before ended.
+    pub(crate) start: Position,
+    /// End of its last transaction.
+    pub(crate) end: Position,
+    /// Source time of its newest transaction, microseconds since 1970-01-01 UTC.
+    pub(crate) committed_at: Option<i64>,
+    /// Tables with changes; for a transaction handed on in chunks, the last of them.
+    pub(crate) tables: Vec<TableRows>,
+}
+
+/// A followed table, as far as reading is concerned.
+#[derive(Debug)]
+struct Slot {
+    schema: Arc<TableSchema>,
+    buffer: Option<RowBuffer>,
+    /// Memory the buffer used when it was last looked at.
+    bytes: usize,
+    /// Changes are wanted beyond this position: what is at or below it is in the table, or is brought by its load. None
+    /// while the table is stopped or its load has not begun.
+    after: Option<Position>,
+    /// The transaction that touched the table last, and the buffer's end before it.
+    touched: u64,
+    mark: Mark,
+}
+
+/// Limits of one checkpoint in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) rows: u64,
+    pub(crate) bytes: usize,
+}
+
+/// Collects rows by table until a checkpoint is sealed.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    slots: Vec<Slot>,
+    limits: Limits,
+    rules: Rules,
+    /// End of the last transaction that is complete here.
+    position: Position,
+    committed_at: Option<i64>,
+    /// End of the last sealed checkpoint.
+    sealed: Position,
+    transaction: Option<TransactionPoint>,
+    /// Counts transactions.
+    serial: u64,
+    /// The transaction that chunks were handed on of, until it is sealed.
+    chunked: Option<u64>,
+    rows: u64,
+    bytes: usize,
+    last: Option<usize>,
+    ready: VecDeque<Work>,
+}
+
+impl Assembler {
+    /// `from` is where reading begins. Of each table the changes beyond its own position are wanted; none where it has none.
+    pub(crate) fn new(
+        from: Position,
+        tables: Vec<(Arc<TableSchema>, Option<Position>)>,
+        limits: Limits,
+        rules: Rules,
+    ) -> Self {
+        let slots = tables.into_iter().map(|(schema, after)| Slot {
+            schema,
+            buffer: None,
+            bytes: 0,
+            after,
+            touched: 0,
+            mark: Mark::default(),
+        });
+        Self {
+            slots: slots.collect(),
+            limits,
+            rules,
+            sealed: from.clone(),
+            position: from,
+            committed_at: None,
+            transaction: None,
+            serial: 0,
+            chunked: None,
+            rows: 0,
+            bytes: 0,
+            last: None,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// End of the last complete transaction.
+    pub(crate) fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// Source time of the newest complete transaction that is not sealed yet.
+    pub(crate) fn committed_at(&self) -> Option<i64> {
+        self.committed_at
+    }
+
+    /// Whether anything, be it only an idle stretch of log, was read since the last seal.
+    pub(crate) fn has_progress(&self) -> bool {
+        self.position != self.sealed
+    }
+
+    /// Whether there are rows of complete transactions to seal.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.has_progress() && (self.rows > 0 || self.chunked.is_some())
+    }
+
+    /// The table's changes are of no more use.
+    pub(crate) fn forget(&mut self, table: TableIndex) {
+        let slot = &mut self.slots[table.0];
+        slot.after = None;
+        slot.buffer = None;
+        self.bytes -= std::mem::take(&mut slot.bytes);
+    }
+
+    /// The next piece of work that became ready by itself.
+    pub(crate) fn next_ready(&mut self) -> Option<Work> {
+        self.ready.pop_front()
+    }
+
+    /// When the limits are reached: the complete transactions as a checkpoint, or else a chunk of the transaction at hand.
+    pub(crate) fn relieve(&mut self) -> Option<Work> {
+        self.measure();
+        if self.rows < self.limits.rows && self.bytes < self.limits.bytes {
+            return None;
+        }
+        if self.has_progress() {
+            return Some(Work::Seal(self.seal()));
+        }
+        self.chunked = Some(self.serial);
+        let serial = self.serial;
+        Some(Work::Chunk(self.take(|slot| {
+            debug_assert!(
+                slot.buffer.is_none() || slot.touched == serial,
+                "rows of no complete and no present transaction"
+            );
+            slot.mark = Mark::default();
+            slot.buffer.take()
+        })))
+    }
+
+    /// Seals the complete transactions; rows of one that is not over stay behind.
+    pub(crate) fn seal(&mut self) -> Sealed {
+        let open = self.transaction.is_some().then_some(self.serial);
+        let tables = self.take(|slot| {
+            if open != Some(slot.touched) {
+                return slot.buffer.take();
+            }
+            let mark = std::mem::take(&mut slot.mark);
+            let buffer = slot.buffer.as_mut()?;
+            let tail = buffer.split_off(mark);
+            slot.buffer.replace(tail)
+        });
+        debug_assert!(
+            open.is_none() || self.chunked.is_none(),
+            "a seal would commit chunks of a transaction that is not over"
+        );
+        self.chunked = None;
+        let start = std::mem::replace(&mut self.sealed, self.position.clone());
+        Sealed { start, end: self.position.clone(), committed_at: self.committed_at.take(), tables }
+    }
+
+    fn take(&mut self, mut part: impl FnMut(&mut Slot) -> Option<RowBuffer>) -> Vec<TableRows> {
+        let mut tables = Vec::new();
+        (self.rows, self.bytes, self.last) = (0, 0, None);
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if let Some(rows) = part(slot).filter(|rows| !rows.is_empty()) {
+                tables.push((TableIndex(index), rows));
+            }
+            slot.bytes = slot.buffer.as_ref().map_or(0, RowBuffer::bytes);
+            self.bytes += slot.bytes;
+            self.rows += slot.buffer.as_ref().map_or(0, |buffer| buffer.len() as u64);
+        }
+        tables
+    }
+
+    /// Counts what was appended to the buffer handed out last.
+    fn measure(&mut self) {
+        if let Some(slot) = self.last.take().map(|last| &mut self.slots[last]) {
+            let now = slot.buffer.as_ref().map_or(0, RowBuffer::bytes);
+            self.bytes = self.bytes - slot.bytes + now;
+            slot.bytes = now;
+        }
+    }
+
+    fn end_transaction(&mut self) {
+        self.measure();
+        self.transaction = None;
+    }
+}
+
+impl ChangeSink for Assembler {
+    fn begin(&mut self, transaction: &TransactionPoint) {
+        assert!(self.transaction.is_none(), "a transaction began inside another");
+        self.transaction = Some(transaction.clone());
+        self.serial += 1;
+    }
+
+    fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
+        self.measure();
+        let transaction = self.transaction.as_ref().expect("rows come inside a transaction");
+        let slot = &mut self.slots[table.0];
+        if slot.after.as_ref()?.covers_transaction(transaction) && !self.rules.broken(Mutation::SkipOff) {
+            return None;
+        }
+        let buffer = slot.buffer.get_or_insert_with(|| RowBuffer::new(Arc::clone(&slot.schema)));
+        if slot.touched != self.serial {
+            slot.touched = self.serial;
+            slot.mark = buffer.mark();
+        }
+        self.rows += 1;
+        self.last = Some(table.0);
+        Some(buffer)
+    }
+
+    fn stop(&mut self, table: TableIndex, reason: StopReason) {
+        if self.slots[table.0].after.is_none() {
+            return;
+        }
+        self.measure();
+        // The table goes as far as the transactions that are complete; nothing after them of any table may be committed
+        // before the stop itself is.
+        if self.has_progress() {
+            let sealed = self.seal();
+            self.ready.push_back(Work::Seal(sealed));
+        }
+        self.ready.push_back(Work::Stop(table, reason));
+        self.forget(table);
+    }
+
+    fn commit(&mut self, end: Position, committed_at: i64) {
+        assert!(self.transaction.is_some(), "a transaction ended that did not begin");
+        self.end_transaction();
+        self.position = end;
+        self.committed_at = Some(committed_at);
+    }
+
+    fn abort(&mut self) {
+        if self.transaction.is_none() {
+            return;
+        }
+        if self.chunked == Some(self.serial) {
+            self.chunked = None;
+            self.ready.push_back(Work::Abandon);
+        }
+        let serial = self.serial;
+        drop(self.take(|slot| {
+            if slot.touched == serial
+                && let Some(buffer) = &mut slot.buffer
+            {
+                buffer.truncate(slot.mark);
+            }
+            None
+        }));
+        self.end_transaction();
+    }
+
+    fn idle(&mut self, end: Position) {
+        assert!(self.transaction.is_none(), "an idle position came inside a transaction");
+        if end.covers(&self.position) {
+            self.position = end;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let pending = self.last.map_or(0, |last| {
+            let slot = &self.slots[last];
+            slot.buffer.as_ref().map_or(0, RowBuffer::bytes) - slot.bytes
+        });
+        !self.ready.is_empty() || self.rows >= self.limits.rows || self.bytes + pending >= self.limits.bytes
+    }
+}

@@ -1,0 +1,114 @@
+//! The books of a session: how far each table is, and what that allows to claim.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use calve_core::{
+    CheckpointId, CommitReceipt, CompleteTo, LakeVersion, MemberDigest, Position, StagedDelta, TableName, TableSchema,
+};
+
+use crate::settings::{Mutation, Rules};
+
+/// Where a table stands for the committer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Waits for its load to be published; its changes are staged and kept.
+    Loading,
+    /// Commits with every checkpoint.
+    Streaming,
+    /// Commits nothing.
+    Stopped,
+}
+
+/// One table.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: TableName,
+    pub(crate) schema: Arc<TableSchema>,
+    /// The state in the catalog that the next commit is meant for.
+    pub(crate) version: LakeVersion,
+    /// What the table records; none before its first load.
+    pub(crate) base: Option<CheckpointId>,
+    /// The position it records.
+    pub(crate) position: Option<Position>,
+    /// Complete up to here, changed or not; while it loads, the position of the load.
+    pub(crate) upto: Position,
+    pub(crate) standing: Standing,
+    /// A stop mark is in the lake.
+    pub(crate) marked: bool,
+    pub(crate) member_of: BTreeSet<MemberDigest>,
+    /// Files of the checkpoint being put together.
+    pub(crate) staged: Vec<StagedDelta>,
+    /// Files of changes beyond the load, each with the end of its checkpoint.
+    pub(crate) kept: Vec<(StagedDelta, Position)>,
+    /// Files of earlier runs were looked for.
+    pub(crate) swept: bool,
+}
+
+/// All tables, and what the lake records of them together.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub(crate) entries: Vec<Entry>,
+    /// End of the last complete checkpoint.
+    pub(crate) completed: Position,
+    /// The greatest completeness that is in the lake and names every streaming table.
+    pub(crate) recorded: Option<CommitReceipt>,
+    pub(crate) rules: Rules,
+}
+
+impl Ledger {
+    /// The completeness that may be written now: every table that is not stopped has reached it, loading ones included.
+    pub(crate) fn next_complete(&self) -> Option<Position> {
+        let counts = |entry: &&Entry| match entry.standing {
+            Standing::Streaming => true,
+            Standing::Loading => !self.rules.broken(Mutation::PassLoad),
+            Standing::Stopped => false,
+        };
+        self.entries.iter().filter(counts).map(|entry| entry.upto.clone()).reduce(|a, b| a.meet(&b))
+    }
+
+    /// The set that a completeness written now speaks for.
+    pub(crate) fn members(&self) -> MemberDigest {
+        MemberDigest::of(
+            self.entries.iter().filter(|entry| entry.standing != Standing::Stopped).map(|entry| &entry.name),
+        )
+    }
+
+    /// Names of the tables that stream: those an intent sealed now has all changes of.
+    pub(crate) fn streaming(&self) -> Vec<TableName> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.standing == Standing::Streaming)
+            .map(|entry| entry.name.clone())
+            .collect()
+    }
+
+    /// Whether the lake records less than could be claimed.
+    pub(crate) fn is_unrecorded(&self) -> bool {
+        let any_streams = self.entries.iter().any(|entry| entry.standing == Standing::Streaming);
+        any_streams
+            && self.next_complete().is_some_and(|next| !self.recorded_position().is_some_and(|at| at.covers(&next)))
+    }
+
+    /// The position of `recorded`.
+    pub(crate) fn recorded_position(&self) -> Option<&Position> {
+        self.recorded.as_ref().and_then(|receipt| receipt.complete_to.as_ref()).map(|complete| &complete.position)
+    }
+
+    /// Notes what a commit left in the lake.
+    pub(crate) fn record(&mut self, receipt: &CommitReceipt) {
+        let Some(CompleteTo { position, .. }) = &receipt.complete_to else { return };
+        if !self.recorded_position().is_some_and(|at| at.covers(position)) {
+            self.recorded = Some(receipt.clone());
+        }
+    }
+
+    /// Notes that a checkpoint is complete on the tables it covers.
+    pub(crate) fn complete(&mut self, covers: &[TableName], end: &Position) {
+        for entry in &mut self.entries {
+            if covers.contains(&entry.name) {
+                entry.upto = entry.upto.join(end);
+            }
+        }
+    }
+}

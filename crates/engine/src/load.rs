@@ -1,0 +1,106 @@
+//! Loads: tables read whole at one position, written append-only, and handed to the committer to appear at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use calve_core::{
+    DeltaWriter, Error, ErrorKind, LoadEvent, LoadReader, LoadWriter, Position, Result, StagedDelta, StopReason,
+    TableIndex, TableName,
+};
+use tokio::sync::mpsc;
+
+use crate::observe::{Event, Observer};
+
+/// How a table's load ended.
+#[derive(Debug)]
+pub(crate) enum Finished {
+    /// Its files are written and durable.
+    Staged { table: TableIndex, delta: StagedDelta, position: Position },
+    /// The table cannot be loaded.
+    Failed { table: TableIndex, reason: StopReason },
+}
+
+/// Tables being read at one position.
+pub(crate) struct Load<'a> {
+    pub(crate) reader: Box<dyn LoadReader>,
+    /// The tables that are not finished.
+    pub(crate) tables: BTreeMap<TableName, TableIndex>,
+    pub(crate) writer: &'a dyn DeltaWriter,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) finished: mpsc::Sender<Finished>,
+}
+
+impl Load<'_> {
+    /// Reads to the end. Files of tables that were not finished are removed again.
+    pub(crate) async fn run(mut self) -> Result<()> {
+        let mut open = BTreeMap::new();
+        let result = self.read(&mut open).await;
+        for writer in open.into_values() {
+            writer.writer.abort().await;
+        }
+        result
+    }
+
+    async fn read(&mut self, open: &mut BTreeMap<TableName, Open>) -> Result<()> {
+        let mut failed = BTreeSet::new();
+        while !self.tables.is_empty() {
+            let Some(event) = self.reader.next().await? else {
+                return Err(Error::new(ErrorKind::Bug, "a load ended before all of its tables were read"));
+            };
+            match event {
+                LoadEvent::Rows(name, rows) => {
+                    if failed.contains(&name) {
+                        continue;
+                    }
+                    let count = rows.len() as u64;
+                    let table = self.open(open, &name).await?;
+                    table.rows += count;
+                    table.writer.append(rows).await?;
+                    let rows = table.rows;
+                    let estimated = self.reader.estimated_rows(&name);
+                    self.observer.event(&Event::LoadProgress { table: name, rows, estimated });
+                }
+                LoadEvent::Done(name) => {
+                    if failed.contains(&name) {
+                        continue;
+                    }
+                    self.open(open, &name).await?;
+                    let Some(table) = open.remove(&name) else { continue };
+                    let delta = table.writer.finish().await?;
+                    let position = self.reader.position().clone();
+                    self.finish(&name, |table| Finished::Staged { table, delta, position }).await;
+                }
+                LoadEvent::Failed(name, reason) => {
+                    if let Some(table) = open.remove(&name) {
+                        table.writer.abort().await;
+                    }
+                    self.finish(&name, |table| Finished::Failed { table, reason }).await;
+                    failed.insert(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn open<'o>(&self, open: &'o mut BTreeMap<TableName, Open>, name: &TableName) -> Result<&'o mut Open> {
+        if !open.contains_key(name) {
+            let schema = self.reader.schema(name).ok_or_else(|| {
+                Error::new(ErrorKind::Bug, format!("a load brought rows of {name}, which was not asked for"))
+            })?;
+            open.insert(name.clone(), Open { writer: self.writer.start_load(schema).await?, rows: 0 });
+        }
+        Ok(open.get_mut(name).expect("inserted where it was missing"))
+    }
+
+    async fn finish(&mut self, name: &TableName, how: impl FnOnce(TableIndex) -> Finished) {
+        if let Some(table) = self.tables.remove(name) {
+            // A committer that is gone takes the session with it.
+            let _ = self.finished.send(how(table)).await;
+        }
+    }
+}
+
+/// A table whose rows are being written.
+struct Open {
+    writer: Box<dyn LoadWriter>,
+    rows: u64,
+}

@@ -1,0 +1,251 @@
+//! Where to go on after any start: the lake first, then what local state can save.
+//!
+//! A pure function from what the tables say of themselves, what local state remembers, and where the log stands, to a plan.
+//! Every start and every reconnect goes through it; there is no second path.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use calve_core::{
+    CheckpointId, CheckpointIntent, CommitReceipt, Error, ErrorKind, LakeTable, MemberDigest, Position, Result,
+    SavedState, StopMark, StopReason, TableName, TableSchema,
+};
+
+use crate::settings::{Mutation, Rules};
+
+/// The `state` of a mark that holds a table back while it is read again, and that leads to a new load at the next start.
+pub(crate) const RELOADING: &str = "reloading";
+
+/// A table as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) name: TableName,
+    /// The schema of its rows so far; of the source now, where nothing was loaded yet.
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) lake: LakeTable,
+    /// It shall be read again.
+    pub(crate) reload: bool,
+}
+
+/// What becomes of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Goes on from the stream.
+    Stream,
+    /// Is read (again). With a reason it must first be marked, durably, as not streaming.
+    Load(Option<StopReason>),
+    /// Stays as it is. With `true` the mark is not in the lake yet.
+    Stopped(StopReason, bool),
+}
+
+/// One table in the plan.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedTable {
+    pub(crate) fate: Fate,
+    /// What the table will record once the intents are redone.
+    pub(crate) checkpoint: Option<CheckpointId>,
+    /// And its position then.
+    pub(crate) position: Option<Position>,
+    /// Complete up to here now, by its own position and every completeness that names it.
+    pub(crate) bound: Option<Position>,
+    /// Where the committer counts from: `bound`, or where reading resumes if that is further.
+    pub(crate) upto: Position,
+}
+
+/// An intent to be finished: which of its tables still have to be committed.
+#[derive(Clone, Debug)]
+pub(crate) struct Redo {
+    pub(crate) intent: CheckpointIntent,
+    pub(crate) todo: BTreeSet<TableName>,
+}
+
+/// The way on.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) tables: Vec<PlannedTable>,
+    pub(crate) redo: Vec<Redo>,
+    /// Some table has moved past an intent, or an intent does not speak for it: finish the intents, then recover again.
+    pub(crate) partial: bool,
+    /// Read the log from here.
+    pub(crate) read: Position,
+    /// The greatest completeness in the lake that names all streaming tables.
+    pub(crate) recorded: Option<CommitReceipt>,
+}
+
+/// Makes the plan. `acknowledged` is where the source's log begins for this pipeline.
+pub(crate) fn recover(tables: &[Found], saved: &SavedState, acknowledged: &Position, rules: Rules) -> Result<Plan> {
+    let completes: Vec<(&MemberDigest, &Position)> =
+        tables.iter().flat_map(|t| &t.lake.complete_to).map(|c| (&c.members, &c.position)).collect();
+    let bounds: Vec<Option<Position>> = tables.iter().map(|table| bound(table, &completes)).collect();
+    let fates: Vec<Fate> =
+        tables.iter().zip(&bounds).map(|(table, bound)| fate(table, bound.as_ref(), acknowledged, rules)).collect();
+    let streaming = |i: usize| fates[i] == Fate::Stream;
+
+    refuse_gap(tables, &completes, acknowledged)?;
+
+    let resume = resume(tables, &bounds, &fates, saved, acknowledged, rules);
+    let mut planned: Vec<PlannedTable> = tables
+        .iter()
+        .zip(&bounds)
+        .zip(&fates)
+        .map(|((table, bound), fate)| PlannedTable {
+            fate: fate.clone(),
+            checkpoint: table.lake.checkpoint(),
+            position: table.lake.stamp.as_ref().map(|stamp| stamp.position.clone()),
+            bound: bound.clone(),
+            upto: bound.as_ref().map_or_else(|| resume.clone(), |bound| bound.join(&resume)),
+        })
+        .collect();
+
+    let mut redo: Vec<Redo> = Vec::new();
+    let mut partial = false;
+    for intent in &saved.intents {
+        let mut todo = BTreeSet::new();
+        for part in &intent.tables {
+            let Some(i) = tables.iter().position(|table| table.name == part.table) else {
+                partial = true; // no longer followed
+                continue;
+            };
+            let plan = &mut planned[i];
+            if plan.checkpoint == Some(intent.id) {
+                continue; // done before
+            }
+            let at_base = plan.checkpoint == Some(part.base) || rules.broken(Mutation::IntentUnchecked);
+            if streaming(i) && at_base {
+                todo.insert(part.table.clone());
+                plan.checkpoint = Some(intent.id);
+                plan.position = Some(part.high.clone());
+            } else {
+                partial = true;
+            }
+        }
+        partial |= redo.is_empty() && !resume.covers(&intent.start);
+        if !rules.broken(Mutation::IntentForAll) {
+            partial |= (0..tables.len()).any(|i| {
+                let reached = bounds[i].as_ref().is_some_and(|bound| bound.covers(&intent.end));
+                streaming(i) && !intent.covers.contains(&tables[i].name) && !reached
+            });
+        }
+        redo.push(Redo { intent: intent.clone(), todo });
+    }
+
+    // A log that is asked for less than it has begins where it begins, silently; saying so here keeps the books honest.
+    let mut read = resume.join(acknowledged);
+    if let Some(last) = redo.last()
+        && !partial
+    {
+        read = read.join(&last.intent.end);
+    }
+    let recorded = recorded(tables, &fates);
+    Ok(Plan { tables: planned, redo, partial, read, recorded })
+}
+
+/// A table is complete up to its own position and up to every completeness that names it.
+fn bound(table: &Found, completes: &[(&MemberDigest, &Position)]) -> Option<Position> {
+    let own = table.lake.stamp.as_ref()?.position.clone();
+    let named = completes.iter().filter(|(members, _)| table.lake.member_of.contains(*members));
+    Some(named.fold(own, |bound, (_, position)| bound.join(position)))
+}
+
+fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules: Rules) -> Fate {
+    if bound.is_some() && rules.broken(Mutation::UnstopFirst) {
+        return Fate::Stream;
+    }
+    if let Some(StopMark { reason, .. }) = &table.lake.stopped {
+        // Until the mark goes the table is not streaming, whatever its position is.
+        return match (reason.state == RELOADING, table.reload) {
+            (true, _) => Fate::Load(None),
+            (false, true) => Fate::Load(Some(reloading("it is read again on request"))),
+            (false, false) => Fate::Stopped(reason.clone(), false),
+        };
+    }
+    let Some(bound) = bound else { return Fate::Load(None) };
+    if table.reload {
+        return Fate::Load(Some(reloading("it is read again on request")));
+    }
+    if table.lake.rolled_back {
+        let reason = StopReason {
+            state: "rolled back".into(),
+            detail: "its main branch was moved to a snapshot that calve did not write last".into(),
+            remedy: format!("run `calve reload {}` to read it again", table.name),
+        };
+        return Fate::Stopped(reason, true);
+    }
+    if !bound.covers(acknowledged) {
+        return Fate::Load(Some(reloading("the log it needs is gone, so it is read again")));
+    }
+    Fate::Stream
+}
+
+/// The reason in the mark of a table that is about to be read again.
+pub(crate) fn reloading(detail: &str) -> StopReason {
+    StopReason {
+        state: RELOADING.into(),
+        detail: detail.into(),
+        remedy: "nothing to do: it streams again once it is loaded".into(),
+    }
+}
+
+/// Only completeness that is in the lake is ever acknowledged: a log that begins beyond all of it lost something.
+fn refuse_gap(tables: &[Found], completes: &[(&MemberDigest, &Position)], acknowledged: &Position) -> Result<()> {
+    let follows = |t: &Found| t.lake.stamp.is_some() && !t.reload && t.lake.stopped.is_none();
+    if !tables.iter().any(follows) {
+        return Ok(());
+    }
+    let stamped = tables.iter().filter_map(|t| t.lake.stamp.as_ref()).map(|stamp| &stamp.position);
+    let greatest = completes.iter().map(|(_, position)| *position).chain(stamped).cloned().reduce(|a, b| a.join(&b));
+    match greatest {
+        Some(greatest) if !greatest.covers(acknowledged) => Err(Error::new(
+            ErrorKind::SourceGone,
+            format!(
+                "the source's log begins at {acknowledged}, beyond everything the lake records ({greatest}): changes in between \
+                 are lost; run `calve reload --all` to read the tables again"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn resume(
+    tables: &[Found],
+    bounds: &[Option<Position>],
+    fates: &[Fate],
+    saved: &SavedState,
+    acknowledged: &Position,
+    rules: Rules,
+) -> Position {
+    let own = || tables.iter().filter_map(|t| t.lake.stamp.as_ref()).map(|stamp| stamp.position.clone());
+    if rules.broken(Mutation::ResumeGreatest) {
+        return own().reduce(|a, b| a.join(&b)).unwrap_or_else(|| acknowledged.clone());
+    }
+    if rules.broken(Mutation::ResumeSmallest) {
+        return own().reduce(|a, b| a.meet(&b)).unwrap_or_else(|| acknowledged.clone());
+    }
+    let streaming = || tables.iter().zip(bounds).zip(fates).filter(|(_, fate)| **fate == Fate::Stream);
+    let smallest = streaming().filter_map(|((_, bound), _)| bound.clone()).reduce(|a, b| a.meet(&b));
+    let Some(smallest) = smallest else { return acknowledged.clone() };
+    // Local state knows of stretches of log without changes, which the lake need not record. It is believed only for the
+    // tables it names, and only as far as the lake confirms that it is not from the future.
+    let Some((position, covers)) = &saved.position else { return smallest };
+    let confirmed = own().any(|own| own.covers(position));
+    if confirmed && position.covers(&smallest) && streaming().all(|((table, _), _)| covers.contains(&table.name)) {
+        return position.clone();
+    }
+    smallest
+}
+
+fn recorded(tables: &[Found], fates: &[Fate]) -> Option<CommitReceipt> {
+    let mut streaming = tables.iter().zip(fates).filter(|(_, fate)| **fate == Fate::Stream).map(|(table, _)| table);
+    let mut common = streaming.next()?.lake.member_of.clone();
+    for table in streaming {
+        common.retain(|members| table.lake.member_of.contains(members));
+    }
+    let receipts = tables.iter().flat_map(|t| common.iter().map(|members| t.lake.receipt(*members)));
+    receipts.filter(|r| r.complete_to.is_some()).reduce(|a, b| {
+        let covers = |x: &CommitReceipt, y: &CommitReceipt| match (&x.complete_to, &y.complete_to) {
+            (Some(x), Some(y)) => x.position.covers(&y.position),
+            _ => false,
+        };
+        if covers(&a, &b) { a } else { b }
+    })
+}
