@@ -6,6 +6,7 @@ their own making: Python's dates end at the years 1 and 9999, and each engine fo
 number means. Where Postgres would consult a setting it is DateStyle ISO, TimeZone UTC, bytea_output hex.
 """
 
+import contextlib
 import datetime
 import struct
 
@@ -37,8 +38,10 @@ def _digits_of_float(value):
     """The shortest decimal that is this 32-bit number again."""
     for precision in range(1, 10):
         shown = f"{value:.{precision - 1}e}"
-        if struct.pack("<f", float(shown)) == struct.pack("<f", value):
-            return shown
+        # Rounded up, the greatest numbers are none of 32 bits any more.
+        with contextlib.suppress(OverflowError):
+            if struct.pack("<f", float(shown)) == struct.pack("<f", value):
+                return shown
     return repr(value)
 
 

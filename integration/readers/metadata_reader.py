@@ -14,11 +14,12 @@ CONTENT = {0: "data", 1: "position deletes", 2: "equality deletes"}
 
 
 def bounds(schema, encoded):
-    """Column bounds by name, each as its value's text."""
-    return {
-        schema.find_column_name(field_id): str(from_bytes(schema.find_type(field_id), value))
-        for field_id, value in (encoded or {}).items()
-    }
+    """Column bounds by name, each as its value's text (bytes in hex, dates and times as the numbers stored)."""
+    found = {}
+    for field_id, value in (encoded or {}).items():
+        decoded = from_bytes(schema.find_type(field_id), value)
+        found[schema.find_column_name(field_id)] = decoded.hex() if isinstance(decoded, bytes) else str(decoded)
+    return found
 
 
 def files_of(table, snapshot):

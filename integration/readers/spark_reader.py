@@ -30,6 +30,7 @@ def use_java_17():
 
 
 def session(shaded_jackson):
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     jars = pathlib.Path(next(iter(snowpark_connect_deps_iceberg.__path__))) / "jars"
     runtime = next(iter(sorted(jars.glob(ICEBERG_JAR))), None)
     if runtime is None:

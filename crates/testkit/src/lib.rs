@@ -1,3 +1,5 @@
 //! Placeholder.
 
+pub mod readers;
 pub mod servers;
+pub mod sim;
