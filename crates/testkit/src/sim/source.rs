@@ -1,0 +1,363 @@
+//! The source's ports over [`SourceLog`](super::source_log::SourceLog): a stream that arrives in small pieces and breaks in
+//! the middle of transactions, and loads whose rows come a few at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use calve_core::{
+    ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, LoadEvent, LoadReader, LogState, Lsn, Position,
+    Result, RowBuffer, RowOp, SourceIdentity, SourceTable, StopReason, TableIndex, TableName, TableSchema,
+    TransactionPoint,
+};
+
+use super::faults::StepKind;
+use super::source_log::{Change, Logged, Row, Slot, Transaction, lsn};
+use super::world::{Process, World, lost};
+
+const IDENTITY: &str = "simulated log";
+
+/// How long a poll waits when nothing arrives.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// The port.
+pub(crate) struct SimSource {
+    process: Process,
+    session: Option<Session>,
+}
+
+/// An open stream.
+struct Session {
+    /// Transactions sent or passed over.
+    next: usize,
+    /// Changes of the present transaction that were pushed; None between transactions.
+    within: Option<usize>,
+    /// The place in the engine's list of each table of the log.
+    places: Vec<Option<TableIndex>>,
+    /// The engine knows of the log up to here.
+    told: Lsn,
+}
+
+impl SimSource {
+    pub(crate) fn new(process: Process) -> Self {
+        Self { process, session: None }
+    }
+
+    fn state(world: &World) -> LogState {
+        LogState {
+            identity: SourceIdentity(IDENTITY.to_owned()),
+            acknowledged: world.log.slot.as_ref().map(|slot| Position::Postgres(slot.confirmed)),
+            end: Position::Postgres(world.log.end()),
+        }
+    }
+
+    async fn ask<T: Send>(
+        &self,
+        kind: StepKind,
+        what: impl Fn() -> String + Send,
+        effect: impl FnOnce(&mut World) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.process.step(kind, what, effect).await
+    }
+}
+
+/// The numbers of tables by their names; a name the database does not have is an error.
+fn indexes(world: &World, tables: &[TableName]) -> Result<Vec<usize>> {
+    let missing =
+        |name| Error::new(ErrorKind::Config, format!("table {name} is not in the simulated database; add it"));
+    tables.iter().map(|name| world.log.index_of(name).ok_or_else(|| missing(name))).collect()
+}
+
+fn no_slot() -> Error {
+    Error::new(ErrorKind::SourceGone, "the simulated slot is gone; run `calve reload --all`")
+}
+
+#[async_trait]
+impl ChangeSource for SimSource {
+    async fn log_state(&mut self) -> Result<LogState> {
+        self.ask(StepKind::Read, || "source: log state".to_owned(), |w| Ok(Self::state(w))).await
+    }
+
+    fn same_log(&self, now: &LogState, remembered: &SourceIdentity, at: &Position) -> Result<()> {
+        if now.identity == *remembered && now.end.covers(at) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::SourceGone, format!("the log of {at} is another one; run `calve reload --all`")))
+    }
+
+    async fn follow(&mut self, tables: &[TableName]) -> Result<()> {
+        let effect = |w: &mut World| {
+            let tables = indexes(w, tables)?;
+            w.log.follow(&tables);
+            Ok(())
+        };
+        self.ask(StepKind::Write, || format!("source: follow {} tables", tables.len()), effect).await
+    }
+
+    async fn keep_log(&mut self) -> Result<LogState> {
+        let effect = |w: &mut World| {
+            if w.log.slot.is_some() {
+                return Err(Error::new(ErrorKind::Retry, "the simulated slot exists already; its state is read again"));
+            }
+            let end = w.log.end();
+            w.log.slot = Some(Slot { created: end, confirmed: end, owner: None, busy_until: Duration::ZERO });
+            Ok(Self::state(w))
+        };
+        self.ask(StepKind::Write, || "source: create the slot".to_owned(), effect).await
+    }
+
+    async fn describe(&mut self, table: &TableName) -> Result<Arc<TableSchema>> {
+        let effect = |w: &mut World| {
+            let index = indexes(w, std::slice::from_ref(table))?[0];
+            Ok(Arc::clone(w.log.schema(index)))
+        };
+        self.ask(StepKind::Read, || format!("source: describe {table}"), effect).await
+    }
+
+    async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
+        self.session = None;
+        let process = self.process.number;
+        let effect = |w: &mut World| {
+            let now = w.clock.now();
+            let newer_owner = |slot: &Slot| slot.owner.is_some_and(|o| o > process && w.processes[o].alive);
+            let slot = w.log.slot.as_ref().ok_or_else(no_slot)?;
+            if newer_owner(slot) || now < slot.busy_until {
+                return Err(Error::new(ErrorKind::Retry, "the simulated slot is active for another process; waiting"));
+            }
+            // Asked for less, the server begins at what was confirmed, and says nothing.
+            let from = lsn(from).max(slot.confirmed);
+            let mut places = vec![None; w.log.table_count()];
+            for (place, table) in tables.iter().enumerate() {
+                let index = indexes(w, std::slice::from_ref(&table.name))?[0];
+                places[index] = Some(TableIndex(place));
+            }
+            let next = w.log.transactions_until(from);
+            if let Some(slot) = &mut w.log.slot {
+                slot.owner = Some(process);
+            }
+            Ok(Session { next, within: None, places, told: from })
+        };
+        let session = self.ask(StepKind::Write, || format!("source: start at {from}"), effect).await?;
+        self.session = Some(session);
+        Ok(())
+    }
+
+    async fn poll(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        let process = self.process.clone();
+        let Some(session) = &mut self.session else { return Err(lost("source: poll")) };
+        let (told, within) = (session.told, session.within);
+        let arrived = |w: &mut World| (w.log.end() > told || within.is_some(), w.pace.receive(&mut w.random));
+        let Some((arrived, pieces)) = process.act(arrived) else { return std::future::pending().await };
+        if !arrived {
+            process.sleep(QUIET).await;
+            return Ok(());
+        }
+        // Everything that waits comes before the step, so that a poll which is given up has pushed nothing.
+        process.sleep(Duration::from_millis(1)).await;
+        let owned = |w: &mut World| {
+            let slot = w.log.slot.as_ref().ok_or_else(no_slot)?;
+            if slot.owner == Some(process.number) { Ok(()) } else { Err(lost("source: another process took the slot")) }
+        };
+        let step = process.step_now(StepKind::Receive, || "source: receive".to_owned(), owned, |_| ());
+        if process.act(|_| ()).is_none() {
+            return std::future::pending().await;
+        }
+        if let Err(error) = step {
+            if session.within.is_some() {
+                sink.abort();
+            }
+            self.session = None;
+            return Err(error);
+        }
+        for _ in 0..pieces {
+            if !session.push_next(&process, sink) || sink.is_full() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, position: &DurablePosition) {
+        let process = &self.process;
+        let connected = self.session.is_some();
+        let to = lsn(position.position());
+        let effect = |w: &mut World| {
+            let owned = w.log.slot.as_mut().filter(|slot| connected && slot.owner == Some(process.number));
+            if let Some(slot) = owned {
+                slot.confirmed = slot.confirmed.max(to);
+            }
+            w.check_acknowledged();
+            Ok(())
+        };
+        // A lost status update is sent again with the next one.
+        let _ = process.step_now(StepKind::Acknowledge, || format!("source: acknowledge {to}"), effect, |_| ());
+    }
+
+    async fn start_load(&mut self, tables: &[TableName]) -> Result<Box<dyn LoadReader>> {
+        let effect = |w: &mut World| {
+            let indexes = indexes(w, tables)?;
+            let end = w.log.end();
+            let pieces = w.pace.load_rows;
+            let mut queues: Vec<(usize, VecDeque<Vec<Row>>)> = indexes
+                .iter()
+                .map(|&index| (index, w.log.rows_at(index, end).chunks(pieces).map(<[Row]>::to_vec).collect()))
+                .collect();
+            let mut events = VecDeque::new();
+            // The tables are read side by side.
+            while !queues.is_empty() {
+                let which = w.random.index(queues.len());
+                match queues[which].1.pop_front() {
+                    Some(rows) => events.push_back((queues[which].0, Some(rows))),
+                    None => events.push_back((queues.remove(which).0, None)),
+                }
+            }
+            let schemas = indexes.iter().map(|&index| Arc::clone(w.log.schema(index))).collect();
+            Ok((Position::Postgres(end), schemas, events))
+        };
+        let what = || format!("source: start a load of {} tables", tables.len());
+        let (position, schemas, events) = self.ask(StepKind::Write, what, effect).await?;
+        Ok(Box::new(SimLoad { process: self.process.clone(), position, schemas, events }))
+    }
+
+    async fn stop(&mut self) {
+        self.session = None;
+        let number = self.process.number;
+        self.process.act(|w| {
+            if let Some(slot) = w.log.slot.as_mut().filter(|slot| slot.owner == Some(number)) {
+                slot.owner = None;
+            }
+        });
+    }
+}
+
+impl Session {
+    /// Pushes the next message; false where nothing more has arrived.
+    fn push_next(&mut self, process: &Process, sink: &mut dyn ChangeSink) -> bool {
+        let Some(next) = process.act(|w| w.log.transaction(self.next).cloned()) else { return false };
+        let Some(transaction) = next else {
+            let end = process.act(|w| w.log.end()).unwrap_or(self.told);
+            if end > self.told {
+                self.told = end;
+                sink.idle(Position::Postgres(end));
+            }
+            return false;
+        };
+        let Some(at) = self.within else {
+            if !self.carries_anything(process, &transaction) {
+                // Passed over without a word; a keep-alive tells how far the log is.
+                self.next += 1;
+                return true;
+            }
+            sink.begin(&TransactionPoint::Postgres { commit_lsn: transaction.commit });
+            self.within = Some(0);
+            return true;
+        };
+        if let Some(logged) = transaction.changes.get(at) {
+            self.within = Some(at + 1);
+            if let Some(place) = self.place(process, logged.table, &transaction) {
+                push_change(sink, place, logged);
+            }
+            return true;
+        }
+        self.within = None;
+        self.next += 1;
+        self.told = transaction.end;
+        let committed_at = i64::try_from(transaction.end.0).unwrap_or(i64::MAX);
+        sink.commit(Position::Postgres(transaction.end), committed_at);
+        true
+    }
+
+    fn place(&self, process: &Process, table: usize, transaction: &Transaction) -> Option<TableIndex> {
+        let place = self.places[table]?;
+        process.act(|w| w.log.is_followed(table, transaction))?.then_some(place)
+    }
+
+    fn carries_anything(&self, process: &Process, transaction: &Transaction) -> bool {
+        transaction.changes.iter().any(|logged| self.place(process, logged.table, transaction).is_some())
+    }
+}
+
+fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
+    let Some(buffer) = sink.rows(place) else { return };
+    match logged.change {
+        Change::Insert(key) => {
+            image(buffer, key, logged.value);
+            buffer.finish_row(RowOp::Insert);
+        }
+        // A source sends the old key, equal or not, where its identity makes it: half of the keys here.
+        Change::Update(key) if key % 2 == 0 => {
+            image(buffer, key, logged.value);
+            buffer.finish_row(RowOp::Update);
+        }
+        Change::Update(key) => {
+            buffer.old_key(0).push_i64(key);
+            image(buffer, key, logged.value);
+            buffer.finish_row(RowOp::UpdateFrom);
+        }
+        Change::Rekey(old, new) => {
+            buffer.old_key(0).push_i64(old);
+            image(buffer, new, logged.value);
+            buffer.finish_row(RowOp::UpdateFrom);
+        }
+        Change::Delete(key) => {
+            buffer.old_key(0).push_i64(key);
+            buffer.finish_row(RowOp::Delete);
+        }
+        Change::Truncate => buffer.finish_row(RowOp::Truncate),
+        Change::Unrepresentable(key) => {
+            // The decoder notices at the second cell.
+            buffer.image(0).push_i64(key);
+            buffer.discard_row();
+            let reason = StopReason {
+                state: "unchanged TOAST".to_owned(),
+                detail: format!("column \"value\" of the row with key {key} was not sent"),
+                remedy: "run `calve reload`".to_owned(),
+            };
+            sink.stop(place, reason);
+        }
+    }
+}
+
+fn image(buffer: &mut RowBuffer, key: i64, value: i64) {
+    buffer.image(0).push_i64(key);
+    buffer.image(1).push_i64(value);
+}
+
+/// A consistent read.
+struct SimLoad {
+    process: Process,
+    position: Position,
+    schemas: Vec<Arc<TableSchema>>,
+    /// Rows of a table of the log, or its end.
+    events: VecDeque<(usize, Option<Vec<Row>>)>,
+}
+
+#[async_trait]
+impl LoadReader for SimLoad {
+    fn position(&self) -> &Position {
+        &self.position
+    }
+
+    fn schema(&self, table: &TableName) -> Option<Arc<TableSchema>> {
+        self.schemas.iter().find(|schema| schema.table == *table).cloned()
+    }
+
+    fn estimated_rows(&self, table: &TableName) -> Option<u64> {
+        self.process.act(|w| w.log.index_of(table).map(|index| w.log.rows(index).len() as u64))?
+    }
+
+    async fn next(&mut self) -> Result<Option<LoadEvent>> {
+        let Some((table, rows)) = self.events.front() else { return Ok(None) };
+        let what = || format!("load: {} rows of table {table}", rows.as_ref().map_or(0, Vec::len));
+        let schema = self.process.step(StepKind::Receive, what, |w| Ok(Arc::clone(w.log.schema(*table)))).await?;
+        let Some((_, rows)) = self.events.pop_front() else { return Ok(None) };
+        let Some(rows) = rows else { return Ok(Some(LoadEvent::Done(schema.table.clone()))) };
+        let mut buffer = RowBuffer::new(Arc::clone(&schema));
+        for (key, value) in rows {
+            image(&mut buffer, key, value);
+            buffer.finish_row(RowOp::Insert);
+        }
+        Ok(Some(LoadEvent::Rows(schema.table.clone(), buffer)))
+    }
+}

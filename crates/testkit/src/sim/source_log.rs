@@ -1,0 +1,266 @@
+//! The database behind the simulated source: its tables at every position, its log, its publication and its slot, with the
+//! semantics of Postgres.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use calve_core::{Column, ColumnType, Lsn, NativeType, Position, TableName, TableSchema};
+
+/// A row of every simulated table: key and value. No two changes write the same value, so every version of a row differs.
+pub(crate) type Row = (i64, i64);
+
+/// A change as the application's SQL made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A new key.
+    Insert(i64),
+    /// A new value under a key.
+    Update(i64),
+    /// Another key (first to second) and a new value.
+    Rekey(i64, i64),
+    /// A key goes.
+    Delete(i64),
+    /// All rows go.
+    Truncate,
+    /// An update that the stream cannot represent (an unchanged TOAST value), though a load can read the row.
+    Unrepresentable(i64),
+}
+
+/// One change of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Logged {
+    /// Index of the table.
+    pub(crate) table: usize,
+    /// What was done.
+    pub(crate) change: Change,
+    /// The value written, where one is.
+    pub(crate) value: i64,
+}
+
+/// A committed transaction.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    /// Where its commit record begins.
+    pub(crate) commit: Lsn,
+    /// And ends.
+    pub(crate) end: Lsn,
+    /// In order.
+    pub(crate) changes: Vec<Logged>,
+}
+
+/// The replication slot.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    /// Where it was created.
+    pub(crate) created: Lsn,
+    /// The log up to here is forgotten, and never sent again.
+    pub(crate) confirmed: Lsn,
+    /// The process that streams from it.
+    pub(crate) owner: Option<usize>,
+    /// The server has not noticed yet that its last owner died.
+    pub(crate) busy_until: Duration,
+}
+
+#[derive(Debug)]
+struct SourceTable {
+    schema: Arc<TableSchema>,
+    rows: BTreeMap<i64, i64>,
+    /// The rows after each transaction that changed them, in order.
+    history: Vec<(Lsn, Arc<Vec<Row>>)>,
+    /// Changes of transactions that commit after this are in the log as the publication sends it.
+    followed_since: Option<Lsn>,
+}
+
+/// The source.
+#[derive(Debug)]
+pub(crate) struct SourceLog {
+    tables: Vec<SourceTable>,
+    transactions: Vec<Arc<Transaction>>,
+    end: Lsn,
+    values: i64,
+    pub(crate) slot: Option<Slot>,
+}
+
+impl SourceLog {
+    /// A database of empty tables `sim.a`, `sim.b`, ...
+    pub(crate) fn new(tables: usize) -> Self {
+        let tables = (0..tables)
+            .map(|index| SourceTable {
+                schema: Arc::new(schema(index)),
+                rows: BTreeMap::new(),
+                history: vec![(Lsn(0), Arc::new(Vec::new()))],
+                followed_since: None,
+            })
+            .collect();
+        Self { tables, transactions: Vec::new(), end: Lsn(0x100), values: 0, slot: None }
+    }
+
+    /// How many tables there are.
+    pub(crate) fn table_count(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// The table's schema.
+    pub(crate) fn schema(&self, table: usize) -> &Arc<TableSchema> {
+        &self.tables[table].schema
+    }
+
+    /// Which table has this name.
+    pub(crate) fn index_of(&self, name: &TableName) -> Option<usize> {
+        self.tables.iter().position(|table| table.schema.table == *name)
+    }
+
+    /// End of the log.
+    pub(crate) fn end(&self) -> Lsn {
+        self.end
+    }
+
+    /// The rows as they are now.
+    pub(crate) fn rows(&self, table: usize) -> &BTreeMap<i64, i64> {
+        &self.tables[table].rows
+    }
+
+    /// The rows as they were at a position.
+    pub(crate) fn rows_at(&self, table: usize, position: Lsn) -> &[Row] {
+        let history = &self.tables[table].history;
+        let after = history.partition_point(|(end, _)| *end <= position);
+        history[..after].last().map_or(&[], |(_, rows)| rows)
+    }
+
+    /// Whether some transaction that ends in (`low`, `high`] changed the table.
+    pub(crate) fn changed(&self, table: usize, low: Lsn, high: Lsn) -> bool {
+        let history = &self.tables[table].history;
+        history.partition_point(|(end, _)| *end <= high) > history.partition_point(|(end, _)| *end <= low)
+    }
+
+    /// The transaction after the first `count`.
+    pub(crate) fn transaction(&self, count: usize) -> Option<&Arc<Transaction>> {
+        self.transactions.get(count)
+    }
+
+    /// How many transactions end at or below a position.
+    pub(crate) fn transactions_until(&self, position: Lsn) -> usize {
+        self.transactions.partition_point(|transaction| transaction.end <= position)
+    }
+
+    /// Whether the publication sends this table's changes of a transaction.
+    pub(crate) fn is_followed(&self, table: usize, transaction: &Transaction) -> bool {
+        self.tables[table].followed_since.is_some_and(|since| transaction.commit >= since)
+    }
+
+    /// Sets the publication. A table added sees its changes from here on; one taken out and put back has a hole.
+    pub(crate) fn follow(&mut self, tables: &[usize]) {
+        let end = self.end;
+        for (index, table) in self.tables.iter_mut().enumerate() {
+            table.followed_since = tables.contains(&index).then(|| table.followed_since.unwrap_or(end));
+        }
+    }
+
+    /// Others write to the log.
+    pub(crate) fn foreign_traffic(&mut self) {
+        self.end.0 += 0x20;
+    }
+
+    /// Commits a transaction.
+    ///
+    /// # Panics
+    /// When a change is impossible on the rows as they are: a workload that does this is wrong.
+    pub(crate) fn commit(&mut self, changes: &[(usize, Change)]) {
+        let commit = Lsn(self.end.0 + 0x8);
+        let end = Lsn(commit.0 + 0x8);
+        let mut logged = Vec::new();
+        for &(table, change) in changes {
+            self.values += 1;
+            let value = self.values;
+            let rows = &mut self.tables[table].rows;
+            let free = |rows: &BTreeMap<i64, i64>, key| assert!(!rows.contains_key(&key), "key {key} is taken");
+            match change {
+                Change::Insert(key) => {
+                    free(rows, key);
+                    rows.insert(key, value);
+                }
+                Change::Update(key) | Change::Unrepresentable(key) => {
+                    *rows.get_mut(&key).unwrap_or_else(|| panic!("no key {key} to update")) = value;
+                }
+                Change::Rekey(old, new) => {
+                    rows.remove(&old).unwrap_or_else(|| panic!("no key {old} to change"));
+                    free(rows, new);
+                    rows.insert(new, value);
+                }
+                Change::Delete(key) => {
+                    rows.remove(&key).unwrap_or_else(|| panic!("no key {key} to delete"));
+                }
+                Change::Truncate => rows.clear(),
+            }
+            logged.push(Logged { table, change, value });
+        }
+        for (index, table) in self.tables.iter_mut().enumerate() {
+            if changes.iter().any(|(changed, _)| *changed == index) {
+                let rows = table.rows.iter().map(|(key, value)| (*key, *value)).collect();
+                table.history.push((end, Arc::new(rows)));
+            }
+        }
+        self.transactions.push(Arc::new(Transaction { commit, end, changes: logged }));
+        self.end = end;
+    }
+}
+
+/// The name of a simulated table.
+pub(crate) fn table_name(index: usize) -> TableName {
+    let letter = u8::try_from(index).ok().and_then(|index| b'a'.checked_add(index)).map_or('?', char::from);
+    TableName::new("sim", letter)
+}
+
+fn schema(index: usize) -> TableSchema {
+    let column = |name: &str| Column {
+        name: name.to_owned(),
+        ty: ColumnType::Long,
+        nullable: false,
+        native: NativeType { id: 20, modifier: -1, name: "bigint".to_owned() },
+    };
+    let native_id = u32::try_from(index).expect("a handful of tables") + 16_384;
+    TableSchema { table: table_name(index), native_id, columns: vec![column("id"), column("value")], key: vec![0] }
+}
+
+/// The LSN of a position.
+pub(crate) fn lsn(position: &Position) -> Lsn {
+    match position {
+        Position::Postgres(lsn) => *lsn,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_known_at_every_position() {
+        let mut log = SourceLog::new(2);
+        let start = log.end();
+        log.commit(&[(0, Change::Insert(1)), (0, Change::Insert(2)), (1, Change::Insert(1))]);
+        let first = log.end();
+        log.commit(&[(0, Change::Rekey(1, 3)), (0, Change::Rekey(2, 1)), (0, Change::Rekey(3, 2))]);
+        let swapped = log.end();
+        log.foreign_traffic();
+        assert_eq!(log.rows_at(0, start), []);
+        assert_eq!(log.rows_at(0, first), [(1, 1), (2, 2)]);
+        assert_eq!(log.rows_at(0, Lsn(swapped.0 - 1)), [(1, 1), (2, 2)]);
+        assert_eq!(log.rows_at(0, log.end()), [(1, 5), (2, 6)]);
+        assert_eq!(log.rows_at(1, log.end()), [(1, 3)]);
+        assert!(log.changed(1, start, swapped) && !log.changed(1, first, log.end()));
+    }
+
+    #[test]
+    fn a_table_taken_out_of_the_publication_and_put_back_has_a_hole() {
+        let mut log = SourceLog::new(1);
+        log.follow(&[0]);
+        log.commit(&[(0, Change::Insert(1))]);
+        log.follow(&[]);
+        log.commit(&[(0, Change::Insert(2))]);
+        log.follow(&[0]);
+        log.commit(&[(0, Change::Insert(3))]);
+        let followed: Vec<_> = log.transactions.iter().map(|t| log.is_followed(0, t)).collect();
+        assert_eq!(followed, [false, false, true]);
+    }
+}

@@ -1,0 +1,200 @@
+//! Writes data and delete files onto the simulated disk, and refuses batches that break the fold's promise.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow_array::{Array, Int64Array, RecordBatch};
+use async_trait::async_trait;
+use calve_core::{
+    DeltaBatch, DeltaWriter, EncodeJob, LoadWriter, Result, RowBuffer, StagedDelta, TableName, TableSchema,
+};
+
+use super::disk::Content;
+use super::faults::StepKind;
+use super::lake::DeltaFiles;
+use super::source_log::Row;
+use super::world::{Process, World};
+
+/// The port.
+pub(crate) struct SimWriter(pub(crate) Process);
+
+/// Where a process puts a table's files. The run's number is part of the name, so that files of no intent are found.
+pub(crate) fn prefix(table: &TableName, process: usize) -> String {
+    format!("{}/run-{process:03}-", table.name)
+}
+
+/// A name that the process has not used before.
+fn new_path(process: &Process, world: &mut World, table: &TableName, kind: &str) -> String {
+    let number = world.checker.count_file();
+    format!("{}{number:06}-{kind}", prefix(table, process.number))
+}
+
+#[async_trait]
+impl DeltaWriter for SimWriter {
+    async fn write(&self, table: &TableName, job: EncodeJob) -> Result<StagedDelta> {
+        let batch = job()?;
+        let replace = batch.replace;
+        let (rows, deletes) = contents(&batch);
+        if let Err(broken) = check_fold(replace, &rows, &deletes) {
+            self.0.act(|w| w.violate(format!("a batch of {table} {broken}: rows {rows:?}, deletes {deletes:?}")));
+        }
+        let counts = (rows.len() as u64, deletes.len() as u64);
+        let files = self
+            .0
+            .step(
+                StepKind::Write,
+                || format!("write {} rows, {} deletes of {table}", counts.0, counts.1),
+                |w| {
+                    let mut files = DeltaFiles::default();
+                    if !rows.is_empty() {
+                        let path = new_path(&self.0, w, table, "data");
+                        w.disk.write(&path, Content::Data(rows));
+                        files.data.push(path);
+                    }
+                    if !deletes.is_empty() {
+                        let path = new_path(&self.0, w, table, "deletes");
+                        w.disk.write(&path, Content::Deletes(deletes));
+                        files.deletes.push(path);
+                    }
+                    Ok(files)
+                },
+            )
+            .await?;
+        let delta = staged(replace, counts, &files);
+        sync(&self.0, &delta.files).await?;
+        Ok(delta)
+    }
+
+    async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>> {
+        Ok(Box::new(SimLoadWriter { process: self.0.clone(), table: schema.table.clone(), rows: 0, paths: Vec::new() }))
+    }
+
+    async fn discard(&self, deltas: &[StagedDelta]) {
+        remove(&self.0, deltas.iter().flat_map(|delta| &delta.files));
+    }
+}
+
+struct SimLoadWriter {
+    process: Process,
+    table: TableName,
+    rows: u64,
+    paths: Vec<String>,
+}
+
+#[async_trait]
+impl LoadWriter for SimLoadWriter {
+    async fn append(&mut self, rows: RowBuffer) -> Result<()> {
+        let (ops, images, _) = rows.into_parts();
+        assert!(ops.iter().all(|op| *op == calve_core::RowOp::Insert), "a load brings inserts only");
+        let arrays: Vec<_> = images.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
+        let rows = pairs(int64(&*arrays[0]), int64(&*arrays[1]));
+        self.rows += rows.len() as u64;
+        let (process, table) = (&self.process, &self.table);
+        let path = process
+            .step(
+                StepKind::Write,
+                || format!("write {} loaded rows of {table}", rows.len()),
+                |w| {
+                    let path = new_path(process, w, table, "data");
+                    w.disk.write(&path, Content::Data(rows.clone()));
+                    Ok(path)
+                },
+            )
+            .await?;
+        self.paths.push(path);
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> Result<StagedDelta> {
+        let files = DeltaFiles { data: self.paths, deletes: Vec::new() };
+        let delta = staged(true, (self.rows, 0), &files);
+        sync(&self.process, &delta.files).await?;
+        Ok(delta)
+    }
+
+    async fn abort(self: Box<Self>) {
+        remove(&self.process, &self.paths);
+    }
+}
+
+/// Files and their directories are fsynced: from here on a loss of power leaves them.
+async fn sync(process: &Process, files: &[String]) -> Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let effect = |w: &mut World| {
+        for path in files {
+            w.disk.sync(path);
+        }
+        Ok(())
+    };
+    process.step(StepKind::Write, || format!("sync {} files", files.len()), effect).await
+}
+
+fn remove<'a>(process: &Process, files: impl IntoIterator<Item = &'a String>) {
+    process.act(|w| {
+        for path in files {
+            w.disk.remove(path);
+            w.note(|| format!("P{} removes {path}", process.number));
+        }
+        w.check_files();
+    });
+}
+
+fn staged(replace: bool, (rows, deletes): (u64, u64), files: &DeltaFiles) -> StagedDelta {
+    StagedDelta {
+        replace,
+        rows,
+        deletes,
+        bytes: 16 * rows + 8 * deletes,
+        files: files.data.iter().chain(&files.deletes).cloned().collect(),
+        body: serde_json::to_value(files).expect("paths are JSON"),
+    }
+}
+
+fn int64(array: &dyn Array) -> &Int64Array {
+    array.as_any().downcast_ref().expect("every simulated column is a long")
+}
+
+fn pairs(keys: &Int64Array, values: &Int64Array) -> Vec<Row> {
+    keys.values().iter().copied().zip(values.values().iter().copied()).collect()
+}
+
+fn contents(batch: &DeltaBatch) -> (Vec<Row>, Vec<i64>) {
+    let column = |batch: &RecordBatch, index| batch.column(index).clone();
+    let rows = if batch.rows.num_rows() == 0 {
+        Vec::new()
+    } else {
+        pairs(int64(&*column(&batch.rows, 0)), int64(&*column(&batch.rows, 1)))
+    };
+    let deletes =
+        if batch.deletes.num_rows() == 0 { Vec::new() } else { int64(&*column(&batch.deletes, 0)).values().to_vec() };
+    (rows, deletes)
+}
+
+/// At most one row and one delete a key; a replace has nothing to delete.
+fn check_fold(replace: bool, rows: &[Row], deletes: &[i64]) -> std::result::Result<(), &'static str> {
+    if rows.iter().map(|(key, _)| key).collect::<BTreeSet<_>>().len() < rows.len() {
+        return Err("puts a key twice");
+    }
+    if deletes.iter().collect::<BTreeSet<_>>().len() < deletes.len() {
+        return Err("deletes a key twice");
+    }
+    if replace && !deletes.is_empty() {
+        return Err("replaces the table and deletes from it as well");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fold_that_names_a_key_twice_is_noticed() {
+        assert_eq!(check_fold(false, &[(1, 1), (2, 2)], &[1, 3]), Ok(()));
+        assert!(check_fold(false, &[(1, 1), (1, 2)], &[]).is_err());
+        assert!(check_fold(false, &[], &[1, 1]).is_err());
+        assert!(check_fold(true, &[(1, 1)], &[1]).is_err());
+    }
+}
