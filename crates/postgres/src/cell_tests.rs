@@ -1,0 +1,280 @@
+//! Cells against values that a server printed, in both of its forms, and against bytes that no server prints.
+
+use calve_core::{Column, ColumnBuffer, ColumnType, NativeType, Values};
+
+use super::*;
+use crate::types::column_type;
+
+/// Every built-in type that has a plan of its own, by its SQL name.
+fn column(name: &str) -> Column {
+    let (base, arguments) = name.split_once('(').unwrap_or((name, ")"));
+    let id = match base {
+        "boolean" => oid::BOOL,
+        "smallint" => oid::INT2,
+        "integer" => oid::INT4,
+        "bigint" => oid::INT8,
+        "oid" => oid::OID,
+        "real" => oid::FLOAT4,
+        "double precision" => oid::FLOAT8,
+        "numeric" => oid::NUMERIC,
+        "date" => oid::DATE,
+        "time" => oid::TIME,
+        "timestamp" => oid::TIMESTAMP,
+        "timestamptz" => oid::TIMESTAMPTZ,
+        "uuid" => oid::UUID,
+        "bytea" => oid::BYTEA,
+        "text" => oid::TEXT,
+        "name" => oid::NAME,
+        "character" => oid::BPCHAR,
+        "character varying" => oid::VARCHAR,
+        "json" => oid::JSON,
+        "jsonb" => oid::JSONB,
+        "inet" => 869,
+        other => panic!("no number is known for {other}"),
+    };
+    let numbers: Vec<i32> =
+        arguments.trim_end_matches(')').split(',').filter_map(|number| number.parse().ok()).collect();
+    let modifier = match numbers[..] {
+        [precision, scale] => (precision << 16 | scale) + 4,
+        [length] => length + 4,
+        _ => -1,
+    };
+    let native = NativeType { id, modifier, name: name.to_owned() };
+    Column { name: "c".to_owned(), ty: column_type(id, modifier), nullable: true, native }
+}
+
+/// What one cell became, written down in a way that the server's own arithmetic can be compared with.
+fn read(result: Result<(), CellError>, buffer: &ColumnBuffer) -> Result<String, CellError> {
+    let pushed = usize::from(result.is_ok());
+    assert_eq!(buffer.len(), pushed, "a cell that was {result:?} pushed {}", buffer.len());
+    result?;
+    Ok(match buffer.values() {
+        Values::Boolean(bits) => if bits.get_bit(0) { "t" } else { "f" }.to_owned(),
+        Values::Int32(v) => v[0].to_string(),
+        Values::Int64(v) => v[0].to_string(),
+        Values::Float32(v) => format!("{:08x}", v[0].to_bits()),
+        Values::Float64(v) => format!("{:016x}", v[0].to_bits()),
+        Values::Decimal(v) => v[0].to_string(),
+        Values::Uuid(v) => hex(v),
+        Values::Bytes { data, .. } if *buffer.column_type() == ColumnType::Binary => hex(data),
+        Values::Bytes { data, .. } => String::from_utf8(data.clone()).unwrap(),
+    })
+}
+
+fn text(column: &Column, bytes: &[u8]) -> Result<String, CellError> {
+    let mut buffer = ColumnBuffer::new(column.ty.clone());
+    let result = CellKind::plan(column).text(bytes, &mut buffer);
+    read(result, &buffer)
+}
+
+fn binary(column: &Column, bytes: &[u8]) -> Result<String, CellError> {
+    let mut buffer = ColumnBuffer::new(column.ty.clone());
+    let result = CellKind::plan(column).binary(bytes, &mut buffer);
+    read(result, &buffer)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+/// Type, text form, binary form, expected.
+fn server_values() -> impl Iterator<Item = (Column, &'static str, Vec<u8>, &'static str)> {
+    include_str!("cell_values.tsv").lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [name, text, binary, expected] = fields[..] else { panic!("four fields expected: {line}") };
+        (column(name), text, unhex(binary), expected)
+    })
+}
+
+#[test]
+fn both_forms_of_a_value_are_the_server_s_value() {
+    let mut seen = 0;
+    for (column, text_form, binary_form, expected) in server_values() {
+        let name = &column.native.name;
+        let (from_text, from_binary) = (text(&column, text_form.as_bytes()), binary(&column, &binary_form));
+        assert_eq!(from_text, from_binary, "{name} '{text_form}': text and binary differ");
+        seen += 1;
+        if expected == "!" {
+            assert!(
+                matches!(from_text, Err(CellError::Unrepresentable { .. })),
+                "{name} '{text_form}' became {from_text:?}"
+            );
+            continue;
+        }
+        let expected = match column.ty {
+            // The bits on the wire are the value.
+            ColumnType::Float if expected == "NaN" => format!("{:08x}", f32::NAN.to_bits()),
+            ColumnType::Double if expected == "NaN" => format!("{:016x}", f64::NAN.to_bits()),
+            ColumnType::Float | ColumnType::Double | ColumnType::Uuid | ColumnType::Binary => hex(&binary_form),
+            _ => expected.to_owned(),
+        };
+        assert_eq!(from_text, Ok(expected), "{name} '{text_form}'");
+    }
+    assert!(seen > 150, "only {seen} values were compared");
+}
+
+#[test]
+fn every_nan_is_the_same() {
+    for bits in [0x7fc0_0000_u32, 0xffc0_0000, 0x7f80_0001] {
+        assert_eq!(binary(&column("real"), &bits.to_be_bytes()), text(&column("real"), b"NaN"), "{bits:x}");
+    }
+    for bits in [0x7ff8_0000_0000_0000_u64, 0xfff8_0000_0000_0000, 0x7ff0_0000_0000_0001] {
+        let double = column("double precision");
+        assert_eq!(binary(&double, &bits.to_be_bytes()), text(&double, b"NaN"), "{bits:x}");
+    }
+}
+
+#[test]
+fn a_decimal_of_another_shape_is_exact_or_refused() {
+    let cents = column("numeric(6,2)");
+    for (form, expected) in [
+        ("1", Ok("100")),
+        ("1.5", Ok("150")),
+        ("1.500000", Ok("150")),
+        ("0000001.00", Ok("100")),
+        ("-0.00", Ok("0")),
+        ("1.505", Err(true)),
+        ("9999.99", Ok("999999")),
+        ("10000.00", Err(true)),
+        ("99999999999999999999999999999999999999999999", Err(true)),
+        ("", Err(false)),
+        ("-", Err(false)),
+        (".5", Err(false)),
+        ("1e2", Err(false)),
+        ("1.2.3", Err(false)),
+        ("+1", Err(false)),
+    ] {
+        let got = text(&cents, form.as_bytes());
+        let kind = got.as_deref().map_err(|error| matches!(error, CellError::Unrepresentable { .. }));
+        assert_eq!(kind, expected, "'{form}' became {got:?}");
+    }
+}
+
+/// The binary form, built digit by digit from the text, as slowly and plainly as can be.
+fn numeric_send(text: &str) -> Vec<u8> {
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let scale = u16::try_from(fraction.len()).unwrap();
+    let whole = format!("{}{whole}", "0".repeat(whole.len().next_multiple_of(4) - whole.len()));
+    let fraction = format!("{fraction}{}", "0".repeat(fraction.len().next_multiple_of(4) - fraction.len()));
+    let mut weight = i16::try_from(whole.len() / 4).unwrap() - 1;
+    let all = whole + &fraction;
+    let mut groups: Vec<u16> = (0..all.len()).step_by(4).map(|at| all[at..at + 4].parse().unwrap()).collect();
+    while groups.first() == Some(&0) {
+        groups.remove(0);
+        weight -= 1;
+    }
+    while groups.last() == Some(&0) {
+        groups.pop();
+    }
+    let sign: u16 = if negative && !groups.is_empty() { 0x4000 } else { 0 };
+    let weight = if groups.is_empty() { 0 } else { weight };
+    let mut bytes = u16::try_from(groups.len()).unwrap().to_be_bytes().to_vec();
+    bytes.extend(weight.to_be_bytes());
+    bytes.extend(sign.to_be_bytes());
+    bytes.extend(scale.to_be_bytes());
+    bytes.extend(groups.into_iter().flat_map(u16::to_be_bytes));
+    bytes
+}
+
+/// A small generator of its own (xorshift), so that a failure comes again.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(limit).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn random_numerics_are_the_same_in_both_forms() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..20_000 {
+        let precision = 1 + random.below(38);
+        let scale = random.below(precision + 1);
+        let digits: String = (0..precision)
+            .map(
+                |_| if random.below(3) == 0 { '0' } else { char::from(b'0' + u8::try_from(random.below(10)).unwrap()) },
+            )
+            .collect();
+        let (whole, fraction) = digits.split_at(precision - scale);
+        let whole = match whole.trim_start_matches('0') {
+            "" => "0",
+            whole => whole,
+        };
+        let unsigned = if scale == 0 { whole.to_owned() } else { format!("{whole}.{fraction}") };
+        let unscaled: i128 = digits.parse().unwrap();
+        let negative = unscaled != 0 && random.below(2) == 0;
+        let (form, unscaled) = if negative { (format!("-{unsigned}"), -unscaled) } else { (unsigned, unscaled) };
+
+        let decimal = column(&format!("numeric({precision},{scale})"));
+        let sent = numeric_send(&form);
+        assert_eq!(text(&decimal, form.as_bytes()), Ok(unscaled.to_string()), "text {form}");
+        assert_eq!(binary(&decimal, &sent), Ok(unscaled.to_string()), "binary {form}");
+        assert_eq!(binary(&column("numeric"), &sent), Ok(form.clone()), "text of binary {form}");
+    }
+}
+
+#[test]
+fn bytes_that_no_server_sends_never_panic_and_push_nothing() {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for (column, text_form, binary_form, _) in server_values() {
+        for cut in 0..binary_form.len() {
+            _ = binary(&column, &binary_form[..cut]);
+        }
+        for _ in 0..200 {
+            for mut bytes in [text_form.as_bytes().to_vec(), binary_form.clone()] {
+                for _ in 0..=random.below(3) {
+                    let noise = random.next().to_le_bytes()[0];
+                    match bytes.len() {
+                        0 => bytes.push(noise),
+                        len => bytes[random.below(len)] = noise,
+                    }
+                }
+                // `read` asserts that a refused cell pushed nothing.
+                _ = text(&column, &bytes);
+                _ = binary(&column, &bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn truncated_binary_forms_of_fixed_length_are_malformed() {
+    for name in
+        ["boolean", "bigint", "real", "double precision", "date", "time", "timestamp", "timestamptz", "uuid", "numeric"]
+    {
+        let column = column(name);
+        for len in [1, 3, 5, 7, 9, 15, 17] {
+            let bytes = vec![2; len];
+            assert!(matches!(binary(&column, &bytes), Err(CellError::Malformed { .. })), "{name} of {len} bytes");
+        }
+    }
+}
+
+#[test]
+fn other_types_are_the_text_of_the_server_and_never_binary() {
+    let inet = column("inet");
+    assert!(!binary_safe(&inet));
+    assert_eq!(text(&inet, b"192.168.0.1/24"), Ok("192.168.0.1/24".to_owned()));
+    assert!(matches!(binary(&inet, &[2, 24, 0, 4, 192, 168, 0, 1]), Err(CellError::Malformed { .. })));
+    assert!(server_values().all(|(column, ..)| binary_safe(&column)));
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_are_refused() {
+    for name in ["text", "character(3)", "inet"] {
+        assert!(matches!(text(&column(name), b"a\xff"), Err(CellError::Unrepresentable { .. })), "{name}");
+    }
+}
