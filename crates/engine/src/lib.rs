@@ -8,10 +8,14 @@
 //! that a simulation can drive it through every fault.
 
 mod assemble;
+#[cfg(test)]
+mod assemble_tests;
 mod commit;
 mod control;
 mod environment;
 mod fold;
+#[cfg(test)]
+mod fold_tests;
 mod ledger;
 mod load;
 mod observe;
