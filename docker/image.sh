@@ -40,16 +40,7 @@ require_tools() {
     command -v gpgv >/dev/null || missing+=(gpgv)
     command -v wget >/dev/null || missing+=(wget)
     [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing+=(debian-archive-keyring)
-    [ ${#missing[@]} = 0 ] && return
-    command -v apt-get >/dev/null || die "needs ${missing[*]}, and there is no apt-get here to install them with"
-    say "installing ${missing[*]}"
-    local log
-    log=$(mktemp)
-    if ! { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
-        tail -n 20 "$log" >&2
-        die "cannot install ${missing[*]}; the whole output is in $log"
-    fi
-    rm -f "$log"
+    [ ${#missing[@]} = 0 ] || "$(dirname "$0")/../integration/install.sh" "${missing[@]}"
 }
 
 # The archive apt uses for Debian's main releases (not its security or update archives).
@@ -59,11 +50,12 @@ debian_mirror() {
         return
     fi
     # Nothing is listed before the first update.
-    local targets
-    targets=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Created-By: Packages')
+    # The variables are apt's, not the shell's.
+    local targets format='$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)'
+    targets=$(apt-get indextargets --format "$format" 'Created-By: Packages')
     if [ -z "$targets" ]; then
         apt-get update -q >&2 || true
-        targets=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Created-By: Packages')
+        targets=$(apt-get indextargets --format "$format" 'Created-By: Packages')
     fi
     local found
     found=$(awk '$1 == "Debian" && $2 == "main" && $3 !~ /-/ && $4 ~ /^(https?|file):/ { print $4; exit }' <<<"$targets")
@@ -106,14 +98,18 @@ root_is_good() {
     done
 }
 
-# An interrupted build leaves /proc and /sys mounted inside: removing must not reach through them.
-remove_root() {
-    local root=$1 mount
-    [ -e "$root" ] || return 0
-    awk -v root="$root/" 'index($2, root) == 1 { print $2 }' /proc/mounts | sort -r | while read -r mount; do
+# A build mounts /proc and /sys inside, and leaves them so when it is interrupted.
+unmount_inside() {
+    local mount
+    awk -v root="$1/" 'index($2, root) == 1 { print $2 }' /proc/mounts | sort -r | while read -r mount; do
         umount "$mount" 2>/dev/null || umount -l "$mount" || die "cannot unmount $mount; unmount it, then run this again"
     done
-    rm -rf --one-file-system "$root"
+}
+
+remove_root() {
+    [ -e "$1" ] || return 0
+    unmount_inside "$1"
+    rm -rf --one-file-system "$1"
 }
 
 build_root() {
@@ -134,8 +130,7 @@ build_root() {
     rm -rf "$building"/var/lib/postgresql/*/main "$building"/etc/postgresql/*/main
     rm -rf "$building"/var/cache/apt/archives/*.deb "$building"/var/lib/apt/lists/* "$building"/usr/share/{doc,man,locale}
     printf '%s\n' "$stamp" >"$building/etc/calve-test-root"
-    local mounted
-    for mounted in $(awk -v root="$building/" 'index($2, root) == 1 { print $2 }' /proc/mounts | sort -r); do umount "$mounted"; done
+    unmount_inside "$building"
     root_is_good "$building" || die "the root of $suite was built, but $probes does not run in it; see $log"
     remove_root "$root"
     mv "$building" "$root"

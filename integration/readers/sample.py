@@ -1,7 +1,7 @@
 """Writes a small Iceberg table through pyiceberg, for the readers' own tests: every type calve writes, ordinary values
 in the first snapshot, the hard ones in the second.
 
-  python sample.py DIRECTORY      makes DIRECTORY/catalog.sqlite with the table public.kinds
+  python sample.py DIRECTORY      makes DIRECTORY/catalog.db with the table public.kinds
 """
 
 import decimal
@@ -79,7 +79,7 @@ def rows(schema, values):
 
 def main(directory):
     directory = pathlib.Path(directory).resolve()
-    catalog = SqlCatalog("calve", uri=f"sqlite:///{directory}/catalog.sqlite", warehouse=f"file://{directory}")
+    catalog = SqlCatalog("calve", uri=f"sqlite:///{directory}/catalog.db", warehouse=f"file://{directory}")
     catalog.create_namespace("public")
     fields = [NestedField(number, name, kind, required=name == "id") for number, (name, kind) in enumerate(TYPES, 1)]
     # Without bounds where pyiceberg would make them of Python's dates.

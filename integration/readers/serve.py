@@ -1,7 +1,7 @@
 """The conversation every reader holds: one JSON request a line on standard input, one JSON answer a line on output.
 
   {"tables": {"t": TABLE, ..}, "sql": "select .. from t"}   -> {"columns": [..], "rows": [[text or null, ..], ..]}
-  {"locate": {"catalog": "lake/catalog.sqlite", "namespace": "public", "table": "orders"}}   -> {"metadata": ".."}
+  {"locate": {"catalog": "lake/catalog.db", "namespace": "public", "table": "orders"}}   -> {"metadata": ".."}
   {"describe": TABLE}   -> {"described": {..}}    (metadata_reader.py only)
 
 TABLE is {"metadata": "<path or file: URI of a .metadata.json>"}, with "snapshot_id" for another snapshot than the current

@@ -15,7 +15,9 @@ import time
 
 from registry import Failure, cache_dir, locked, process_start, process_tree, write_json
 
-IMAGE_SH = pathlib.Path(__file__).resolve().parents[2] / "docker" / "image.sh"
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+IMAGE_SH = REPOSITORY / "docker" / "image.sh"
+INSTALL_SH = REPOSITORY / "integration" / "install.sh"
 LABEL = "calve-test"
 
 
@@ -268,11 +270,7 @@ def _install_docker():
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise Failure("Docker is not installed, and only root on a Debian-like system can install it")
-    say("installing Docker (docker.io)")
-    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-    run(["apt-get", "update", "-q"], what="apt-get update", timeout=300, env=env)
-    install = ["apt-get", "install", "-qy", "--no-install-recommends", "docker.io"]
-    run(install, what="installing docker.io", timeout=600, env=env)
+    run([str(INSTALL_SH), "docker.io"], what="installing Docker", timeout=900)
 
 
 def start_own_engine():
@@ -308,7 +306,7 @@ def start_own_engine():
 
 
 def stop_own_engine():
-    """Stops the dockerd we started, if it runs. Servers in it end with it."""
+    """Stops the dockerd we started, if it runs."""
     with locked("engine"):
         file = own_dir() / "dockerd.json"
         if not file.exists():

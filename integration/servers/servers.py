@@ -150,6 +150,15 @@ def listing(_):
         print(f"{entry.id}  postgres {state['version']}  {state['engine']}  {state['host']}:{state['port']}  {running}{whose}")
 
 
+def stop_engine(_):
+    """Stops the Docker engine that these scripts started, unless some server, perhaps another run's, still uses it."""
+    users = [entry.id for entry in registry.entries() if entry.load().get("docker_own")]
+    if users:
+        print(f"the engine stays: {', '.join(users)} run in it", file=sys.stderr)
+    else:
+        engines.stop_own_engine()
+
+
 def prepare(args):
     """Builds or pulls what servers of these versions need, side by side."""
     versions = args.versions or list(postgres.SUITES)
@@ -229,7 +238,7 @@ def parser():
     it = command("prepare", prepare, help="build or pull what the versions need (all by default)")
     it.add_argument("versions", nargs="*")
     it = command("engine", lambda args: print(engines.choose(postgres.Program("15"))[0].describe()), help="what servers run in here")
-    command("stop-engine", lambda _: engines.stop_own_engine(), help="stop the Docker engine that these scripts started")
+    command("stop-engine", stop_engine, help="stop the Docker engine that these scripts started, once it is idle")
     return top
 
 

@@ -278,7 +278,7 @@ mod tests {
         }
 
         fn catalog(&self) -> PathBuf {
-            self.0.join("catalog.sqlite")
+            self.0.join("catalog.db")
         }
     }
 

@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# Everything that says whether calve is right, from formatting to crash rounds on real databases. Needs a Rust toolchain
+# and, on a Debian-like machine, root: what else is missing it installs, and it starts the servers it tests against.
+#
+#   integration/test.sh               all stages, in the order below
+#   integration/test.sh unit crash    these only
+#
+# Stages: fmt clippy docs build servers unit integration crash. Logs go to target/test-logs, and to the terminal when a stage fails.
+#
+#   CALVE_TEST_POSTGRES_15, _17, _18   servers to use instead of starting some, as postgres:// URLs of superusers
+#   CALVE_TEST_ENGINE                  docker or chroot, instead of what is found
+#   CALVE_TEST_CACHE                   where servers and readers are kept (default /var/cache/calve-test)
+#   CRASH_ROUNDS, CRASH_SEED           of the crash stage (default 20 rounds, a random seed)
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+cd "$repository"
+
+all_stages=(fmt clippy docs build servers unit integration crash)
+case ${1:-} in -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit ;; esac
+stages=("$@")
+[ ${#stages[@]} -gt 0 ] || stages=("${all_stages[@]}")
+for stage in "${stages[@]}"; do
+    case " ${all_stages[*]} " in *" $stage "*) ;; *) die "no stage \"$stage\"; there are ${all_stages[*]}" ;; esac
+done
+wanted() { case " ${stages[*]} " in *" $1 "*) ;; *) return 1 ;; esac }
+
+logs=$target/test-logs
+mkdir -p "$logs"
+export CARGO_TERM_COLOR=never
+
+# Tests run the binary that the build stage made.
+export CALVE_BIN=${CALVE_BIN:-$target/debug/calve}
+
+passed=0 failed=0
+table=""
+
+# Runs a stage with its output in a log, and counts its tests where the runner says how many there were, else itself.
+stage() {
+    local name=$1 log=$logs/$1.log started=$SECONDS outcome=ok took ok bad
+    shift
+    say "== $name"
+    "$@" >"$log" 2>&1 </dev/null || outcome=FAILED
+    took=$((SECONDS - started))
+    if [ $outcome != ok ]; then
+        say "-- $name failed; the end of $log:"
+        tail -n 80 "$log" >&2
+    fi
+    read -r ok bad < <(count_tests "$log")
+    # A runner that failed without counting a failed test (it did not build, it ran none) has failed itself.
+    if [ $outcome != ok ] && [ "$bad" = 0 ]; then bad=1; fi
+    if [ $outcome = ok ] && [ "$ok" = 0 ]; then ok=1; fi
+    passed=$((passed + ok)) failed=$((failed + bad))
+    table+=$(printf '%-12s %-7s %4d:%02d  %s' "$name" $outcome $((took / 60)) $((took % 60)) "$ok passed, $bad failed")$'\n'
+    [ $outcome = ok ]
+}
+
+# "PASSED FAILED" as nextest ("Summary [..] 9 tests run: 8 passed, 1 failed") or cargo test (a line a binary) counted.
+count_tests() {
+    awk '
+        /^ *Summary \[.*tests? run:/ || /^test result:/ {
+            for (i = 2; i <= NF; i++) {
+                if ($i ~ /^passed/) passed += $(i - 1)
+                if ($i ~ /^(failed|timed)/) failed += $(i - 1)
+            }
+        }
+        END { print passed + 0, failed + 0 }
+    ' "$1"
+}
+
+not_run() {
+    say "== $1: not run, since $2 failed"
+    failed=$((failed + 1))
+    table+=$(printf '%-12s %-7s %7s  %s' "$1" "not run" "" "$2 failed")$'\n'
+}
+
+# Where nextest is installed each test is a process of its own; otherwise cargo's own runner does.
+run_tests() {
+    if command -v cargo-nextest >/dev/null; then
+        cargo nextest run --workspace --locked --no-fail-fast "$@"
+    else
+        cargo test --workspace --locked --no-fail-fast "$@"
+    fi
+}
+
+docs() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+    cargo test --workspace --doc --locked
+}
+
+crash() {
+    integration/crash.sh --source postgres --rounds "${CRASH_ROUNDS:-20}" --seed "${CRASH_SEED:-$RANDOM$RANDOM}"
+}
+
+# Servers and readers are fetched and built while the compiler works.
+prepare_servers() { nice "$servers" prepare; }
+prepare_readers() {
+    ls -d /usr/lib/jvm/java-17-* >/dev/null 2>&1 || [ -n "${JAVA_HOME:-}" ] || command -v java >/dev/null || install_java
+    nice integration/readers/setup.sh
+}
+install_java() {
+    if apt-cache show openjdk-17-jre-headless >/dev/null 2>&1; then install_packages openjdk-17-jre-headless; else install_packages default-jre-headless; fi
+}
+preparing=()
+prepared() {
+    local job status=0
+    for job in "${preparing[@]}"; do
+        wait "$job" || status=1
+    done
+    cat "$logs"/prepare-*.log
+    return $status
+}
+
+finish() {
+    local job
+    for job in "${preparing[@]}"; do kill "$job" 2>/dev/null || true; done
+    # What tests that were killed left running, and the engine if nobody else is in it.
+    "$servers" sweep || true
+    "$servers" stop-engine 2>/dev/null || true
+}
+
+need_toolchain
+python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
+trap finish EXIT
+trap 'exit 130' INT TERM
+"$servers" sweep
+
+if wanted servers || wanted unit || wanted integration || wanted crash; then
+    prepare_servers >"$logs/prepare-servers.log" 2>&1 </dev/null &
+    preparing+=($!)
+    prepare_readers >"$logs/prepare-readers.log" 2>&1 </dev/null &
+    preparing+=($!)
+fi
+
+started=$SECONDS
+if wanted fmt; then stage fmt cargo fmt --all --check || true; fi
+if wanted clippy; then stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings || true; fi
+if wanted docs; then stage docs docs || true; fi
+built=yes ready=yes
+if wanted build || wanted unit || wanted integration || wanted crash; then
+    stage build cargo build --workspace --all-targets --locked || built=no
+fi
+if [ ${#preparing[@]} -gt 0 ]; then stage servers prepared || ready=no; fi
+for stage in unit integration crash; do
+    wanted $stage || continue
+    if [ $built = no ]; then not_run $stage build; continue; fi
+    if [ $ready = no ]; then not_run $stage servers; continue; fi
+    case $stage in
+        unit) stage unit run_tests --lib --bins || true ;;
+        integration) stage integration run_tests --test '*' || true ;;
+        crash)
+            if [ -x integration/crash.sh ]; then
+                stage crash crash || true
+                grep -h '^RESULT' "$logs/crash.log" >&2 || true
+            else
+                say "== crash: there is no integration/crash.sh"
+            fi
+            ;;
+    esac
+done
+
+took=$((SECONDS - started))
+printf '\n%s%-20s %4d:%02d\n' "$table" total $((took / 60)) $((took % 60))
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed = 0 ]
