@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{BufferFull, ColumnBuffer, TableSchema, encode_key};
+use crate::{ColumnBuffer, TableSchema, encode_key};
 
 /// What one entry of a [`RowBuffer`] did to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -173,20 +173,5 @@ impl RowBuffer {
     /// Takes the buffer apart: entries, columns of new images, columns of old keys.
     pub fn into_parts(self) -> (Vec<RowOp>, Vec<ColumnBuffer>, Vec<ColumnBuffer>) {
         (self.ops, self.images, self.old_keys)
-    }
-
-    /// Appends an insert whose cells are given by a closure a column, for loads and tests.
-    pub fn insert_with(
-        &mut self,
-        mut cell: impl FnMut(usize, &mut ColumnBuffer) -> Result<(), BufferFull>,
-    ) -> Result<(), BufferFull> {
-        for index in 0..self.images.len() {
-            if let Err(full) = cell(index, &mut self.images[index]) {
-                self.discard_row();
-                return Err(full);
-            }
-        }
-        self.finish_row(RowOp::Insert);
-        Ok(())
     }
 }

@@ -1,0 +1,201 @@
+//! Row buffers against a model of plain vectors: whatever is appended, taken back and split off, the arrays hold just what stands.
+
+use std::sync::Arc;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, TimestampMicrosecondType};
+use calve_core::{Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, TableName, TableSchema};
+
+const TYPES: [ColumnType; 13] = [
+    ColumnType::Int,
+    ColumnType::Boolean,
+    ColumnType::Long,
+    ColumnType::Float,
+    ColumnType::Double,
+    ColumnType::Decimal { precision: 38, scale: 9 },
+    ColumnType::String,
+    ColumnType::Binary,
+    ColumnType::Date,
+    ColumnType::Time,
+    ColumnType::Timestamp,
+    ColumnType::TimestampTz,
+    ColumnType::Uuid,
+];
+
+fn schema() -> Arc<TableSchema> {
+    let column = |(index, ty): (usize, &ColumnType)| Column {
+        name: format!("c{index}"),
+        ty: ty.clone(),
+        nullable: index != 0,
+        native: NativeType { id: 0, modifier: -1, name: String::new() },
+    };
+    let columns = TYPES.iter().enumerate().map(column).collect();
+    Arc::new(TableSchema { table: TableName::new("s", "t"), native_id: 1, columns, key: vec![0] })
+}
+
+/// A cell that depends on the row only, so that the arrays can be checked by row number. Every third is NULL.
+fn push(column: &mut ColumnBuffer, row: i32, nullable: bool) {
+    if nullable && row % 3 == 0 {
+        column.push_null();
+        return;
+    }
+    match column.column_type() {
+        ColumnType::Boolean => column.push_bool(row % 2 == 0),
+        ColumnType::Int | ColumnType::Date => column.push_i32(row),
+        ColumnType::Long | ColumnType::Time | ColumnType::Timestamp | ColumnType::TimestampTz => {
+            column.push_i64(row.into())
+        }
+        ColumnType::Float => column.push_f32(1.5),
+        ColumnType::Double => column.push_f64(row.into()),
+        ColumnType::Decimal { .. } => column.push_decimal(row.into()),
+        ColumnType::String => column.push_str(&format!("row {row}")).unwrap(),
+        ColumnType::Binary => column.push_bytes(&row.to_le_bytes()).unwrap(),
+        ColumnType::Uuid => column.push_uuid([row.to_le_bytes()[0]; 16]),
+    }
+}
+
+fn append(rows: &mut RowBuffer, row: i32, op: RowOp) {
+    if op.has_old_key() {
+        rows.old_key(0).push_i32(row);
+    }
+    if op.has_image() {
+        for (index, column) in rows.images_mut().iter_mut().enumerate() {
+            push(column, row, index != 0);
+        }
+    }
+    rows.finish_row(op);
+}
+
+/// The buffer's entries, read back from its arrays.
+fn check(rows: RowBuffer, expected: &[(i32, RowOp)]) {
+    assert_eq!(rows.ops(), expected.iter().map(|(_, op)| *op).collect::<Vec<_>>());
+    let (_, images, old_keys) = rows.into_parts();
+    let images: Vec<_> = images.into_iter().map(ColumnBuffer::into_array).collect();
+    let keys: Vec<_> = old_keys.into_iter().map(ColumnBuffer::into_array).collect();
+    for (array, ty) in images.iter().zip(&TYPES) {
+        assert_eq!(array.data_type(), &ty.arrow_type());
+    }
+    let with_image: Vec<i32> = expected.iter().filter(|(_, op)| op.has_image()).map(|(row, _)| *row).collect();
+    let with_key: Vec<i32> = expected.iter().filter(|(_, op)| op.has_old_key()).map(|(row, _)| *row).collect();
+    assert_eq!(images[0].as_primitive::<Int32Type>().values(), &with_image[..]);
+    assert_eq!(keys[0].as_primitive::<Int32Type>().values(), &with_key[..]);
+    for (at, &row) in with_image.iter().enumerate() {
+        let null = row % 3 == 0;
+        assert!(images[1..].iter().all(|array| array.is_null(at) == null), "row {row} at {at}");
+        if !null {
+            assert_eq!(images[1].as_boolean().value(at), row % 2 == 0);
+            assert!((images[4].as_primitive::<Float64Type>().value(at) - f64::from(row)).abs() < f64::EPSILON);
+            assert_eq!(images[5].as_primitive::<Decimal128Type>().value(at), i128::from(row));
+            assert_eq!(images[6].as_string::<i32>().value(at), format!("row {row}"));
+            assert_eq!(images[7].as_binary::<i32>().value(at), row.to_le_bytes());
+            assert_eq!(images[11].as_primitive::<TimestampMicrosecondType>().value(at), i64::from(row));
+            assert_eq!(images[12].as_fixed_size_binary().value(at), [row.to_le_bytes()[0]; 16]);
+        }
+    }
+}
+
+/// A small generator of numbers that are the same in every run (splitmix64).
+struct Seeded(u64);
+
+impl Seeded {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((z ^ (z >> 31)) % end as u64).unwrap()
+    }
+}
+
+#[test]
+fn what_stands_is_what_was_not_taken_back() {
+    for seed in 0..300 {
+        let mut random = Seeded(seed);
+        let mut rows = RowBuffer::new(schema());
+        let mut model: Vec<(i32, RowOp)> = Vec::new();
+        let mut marks: Vec<(Mark, usize)> = vec![(rows.mark(), 0)];
+        for row in 0..60 {
+            match random.below(12) {
+                0 => {
+                    let (mark, len) = marks[random.below(marks.len())];
+                    rows.truncate(mark);
+                    model.truncate(len);
+                    marks.retain(|(_, at)| *at <= len);
+                }
+                1 => {
+                    // A row that fails half-way: some cells, then taken back.
+                    rows.old_key(0).push_i32(row);
+                    let cells = random.below(TYPES.len());
+                    for (index, column) in rows.images_mut().iter_mut().enumerate().take(cells) {
+                        push(column, row, index != 0);
+                    }
+                    rows.discard_row();
+                }
+                2 => {
+                    let (mark, len) = marks[random.below(marks.len())];
+                    check(rows.split_off(mark), &model.split_off(len));
+                    marks.retain(|(_, at)| *at <= len);
+                }
+                _ => {
+                    let ops = [RowOp::Insert, RowOp::Update, RowOp::UpdateFrom, RowOp::Delete, RowOp::Truncate];
+                    let op = ops[random.below(ops.len())];
+                    append(&mut rows, row, op);
+                    model.push((row, op));
+                    marks.push((rows.mark(), model.len()));
+                }
+            }
+            assert_eq!(rows.len(), model.len());
+        }
+        check(rows, &model);
+    }
+}
+
+#[test]
+#[should_panic(expected = "cells missing or left over")]
+fn a_row_that_lacks_a_cell_cannot_be_finished() {
+    let mut rows = RowBuffer::new(schema());
+    rows.image(0).push_i32(1);
+    rows.finish_row(RowOp::Insert);
+}
+
+#[test]
+fn keys_are_equal_only_when_they_are_the_same() {
+    let columns = ["a", "b"].map(|name| Column {
+        name: name.into(),
+        ty: ColumnType::String,
+        nullable: false,
+        native: NativeType { id: 25, modifier: -1, name: "text".into() },
+    });
+    let schema = Arc::new(TableSchema {
+        table: TableName::new("s", "t"),
+        native_id: 1,
+        columns: columns.into(),
+        key: vec![1, 0],
+    });
+    let mut rows = RowBuffer::new(schema);
+    let keys = [("", "ab"), ("a", "b"), ("ab", ""), ("b", "a"), ("a\0", "b"), ("a", "\0b")];
+    for (a, b) in keys {
+        rows.image(0).push_str(a).unwrap();
+        rows.image(1).push_str(b).unwrap();
+        rows.finish_row(RowOp::Insert);
+    }
+    let mut encoded: Vec<Vec<u8>> = (0..keys.len())
+        .map(|row| {
+            let mut bytes = Vec::new();
+            rows.encode_image_key(row, &mut bytes);
+            bytes
+        })
+        .collect();
+    encoded.sort();
+    encoded.dedup();
+    assert_eq!(encoded.len(), keys.len());
+    // The old key has its columns in the key's order: (b, a).
+    rows.old_key(0).push_str("b").unwrap();
+    rows.old_key(1).push_str("a").unwrap();
+    rows.finish_row(RowOp::Delete);
+    let (mut old, mut image) = (Vec::new(), Vec::new());
+    rows.encode_old_key(0, &mut old);
+    rows.encode_image_key(1, &mut image);
+    assert_eq!(old, image);
+}
