@@ -279,8 +279,7 @@ impl Committer<'_> {
         if !covers.is_empty() {
             self.ledger.completed = self.ledger.completed.join(&intent.end);
         }
-        let position = self.ledger.next_complete().unwrap_or_else(|| self.ledger.completed.clone());
-        self.positions.advance(&intent.id, &position, &self.ledger.streaming())?;
+        self.positions.advance(&intent.id, &self.ledger.next_complete(), &self.ledger.streaming())?;
         Ok(())
     }
 
@@ -292,7 +291,7 @@ impl Committer<'_> {
         };
         #[cfg(feature = "mutations")]
         let durable = if self.ledger.rules.broken(Mutation::IdleAny) {
-            self.ledger.next_complete().map(DurablePosition::unproven)
+            Some(DurablePosition::unproven(self.ledger.next_complete()))
         } else {
             durable
         };
@@ -308,11 +307,9 @@ impl Committer<'_> {
 
     /// Records completeness by a commit of properties only: the log moves although nothing of these tables changed.
     async fn raise(&mut self) -> Step<()> {
-        let Some(next) = self.ledger.next_complete() else { return Ok(()) };
-        let claim = self.claim(&next).await?;
-        let Some(index) = self.ledger.entries.iter().position(|entry| entry.standing == Standing::Streaming) else {
-            return Ok(());
-        };
+        let claim = self.claim(&self.ledger.next_complete()).await?;
+        let streams = self.ledger.entries.iter().position(|entry| entry.standing == Standing::Streaming);
+        let index = streams.unwrap_or_default();
         let commit = TableCommit { complete_to: Some(claim.clone()), ..TableCommit::default() };
         let reached = |table: &LakeTable| {
             table.complete_to.iter().any(|c| c.members == claim.members && c.position.covers(&claim.position))
@@ -335,9 +332,9 @@ impl Committer<'_> {
             self.change_properties(index, commit, |table| table.member_of.contains(&members)).await?;
             self.ledger.entries[index].member_of.insert(members);
         }
-        let position =
-            if self.ledger.rules.broken(Mutation::CompleteIsOwnEnd) { None } else { self.ledger.next_complete() };
-        Ok(CompleteTo { members, position: position.unwrap_or_else(|| end.clone()) })
+        let own_end = self.ledger.rules.broken(Mutation::CompleteIsOwnEnd);
+        let position = if own_end { end.clone() } else { self.ledger.next_complete() };
+        Ok(CompleteTo { members, position })
     }
 
     /// Sets of the past that nobody needs to be remembered by: the present one says at least as much, and says it in the lake.
@@ -352,6 +349,10 @@ impl Committer<'_> {
 
     /// A load is complete: its rows appear at once, then the changes kept meanwhile follow in order.
     async fn publish(&mut self, table: TableIndex, delta: StagedDelta, position: Position) -> Step<()> {
+        if self.ledger.entries[table.0].standing == Standing::Stopped {
+            self.writer.discard(&[delta]).await;
+            return Ok(());
+        }
         let id = self.mint();
         let claim = self.claim(&position).await?;
         let rows = delta.rows;
@@ -413,8 +414,7 @@ impl Committer<'_> {
             self.positions.put_intent(&intent)?;
             self.commit(&intent, &intent.covers.iter().cloned().collect()).await?;
             self.ledger.complete(&intent.covers, &intent.end);
-            let position = self.ledger.next_complete().unwrap_or_else(|| self.ledger.completed.clone());
-            self.positions.advance(&intent.id, &position, &self.ledger.streaming())?;
+            self.positions.advance(&intent.id, &self.ledger.next_complete(), &self.ledger.streaming())?;
         }
         // It has every change up to the last complete checkpoint: what is not kept did not happen.
         let completed = self.ledger.completed.clone();

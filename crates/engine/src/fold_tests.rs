@@ -79,7 +79,9 @@ pub(crate) fn append(rows: &mut RowBuffer, change: &Change) {
 
 pub(crate) fn buffer(changes: &[Change]) -> RowBuffer {
     let mut rows = RowBuffer::new(schema());
-    changes.iter().for_each(|change| append(&mut rows, change));
+    for change in changes {
+        append(&mut rows, change);
+    }
     rows
 }
 

@@ -58,13 +58,15 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// The completeness that may be written now: every table that is not stopped has reached it, loading ones included.
-    pub(crate) fn next_complete(&self) -> Option<Position> {
+    /// With all tables stopped it speaks for none, and lets the log go.
+    pub(crate) fn next_complete(&self) -> Position {
         let counts = |entry: &&Entry| match entry.standing {
             Standing::Streaming => true,
             Standing::Loading => !self.rules.broken(Mutation::PassLoad),
             Standing::Stopped => false,
         };
-        self.entries.iter().filter(counts).map(|entry| entry.upto.clone()).reduce(|a, b| a.meet(&b))
+        let reached = self.entries.iter().filter(counts).map(|entry| entry.upto.clone());
+        reached.reduce(|a, b| a.meet(&b)).unwrap_or_else(|| self.completed.clone())
     }
 
     /// The set that a completeness written now speaks for.
@@ -85,9 +87,7 @@ impl Ledger {
 
     /// Whether the lake records less than could be claimed.
     pub(crate) fn is_unrecorded(&self) -> bool {
-        let any_streams = self.entries.iter().any(|entry| entry.standing == Standing::Streaming);
-        any_streams
-            && self.next_complete().is_some_and(|next| !self.recorded_position().is_some_and(|at| at.covers(&next)))
+        !self.recorded_position().is_some_and(|at| at.covers(&self.next_complete()))
     }
 
     /// The position of `recorded`.
