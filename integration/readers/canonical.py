@@ -2,8 +2,8 @@
 (Lists stay lists, of such texts.)
 
 Readers hand over numbers that lose nothing on the way (days, microseconds, bytes, decimals), never text or dates of
-their own making: Python's dates end at the years 1 and 9999, and each engine formats differently. The kind says what the
-number means. Where Postgres would consult a setting it is DateStyle ISO, TimeZone UTC, bytea_output hex.
+their own making: Python's dates end at the years 1 and 9999, and each engine formats differently. The kind says what
+the number means. Where Postgres would consult a setting it is DateStyle ISO, TimeZone UTC, bytea_output hex.
 """
 
 import contextlib

@@ -2,11 +2,10 @@
 
 import pathlib
 
+import canonical
 import duckdb
 import duckdb_extension_avro
 import duckdb_extension_iceberg
-
-import canonical
 from serve import path_of, serve
 
 PLAIN = {
@@ -17,7 +16,20 @@ PLAIN = {
     "uuid": "uuid",
     "blob": "binary",
     "varchar": "string",
-    **{name: "integer" for name in ("tinyint", "smallint", "integer", "bigint", "hugeint", "ubigint", "uinteger", "utinyint", "usmallint")},
+    **{
+        name: "integer"
+        for name in (
+            "tinyint",
+            "smallint",
+            "integer",
+            "bigint",
+            "hugeint",
+            "ubigint",
+            "uinteger",
+            "utinyint",
+            "usmallint",
+        )
+    },
 }
 # Numbers instead of DuckDB's dates and times: what they count from is the epoch, or midnight.
 COUNTED = {

@@ -1,4 +1,4 @@
-"""pyiceberg's view of a table's metadata: schema, properties, snapshots, and the files of one snapshot with their bounds.
+"""pyiceberg's view of a table's metadata: schema, properties, snapshots, and one snapshot's files with their bounds.
 
 It reads no rows: pyiceberg refuses tables with equality deletes.
 """
@@ -7,7 +7,6 @@ import importlib.metadata
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.table import StaticTable
-
 from serve import serve
 
 CONTENT = {0: "data", 1: "position deletes", 2: "equality deletes"}
@@ -78,7 +77,10 @@ def describe(asked):
             for field in schema.fields
         ],
         "identifier_field_ids": list(schema.identifier_field_ids),
-        "refs": {name: {"snapshot_id": ref.snapshot_id, "type": ref.snapshot_ref_type.value} for name, ref in metadata.refs.items()},
+        "refs": {
+            name: {"snapshot_id": ref.snapshot_id, "type": ref.snapshot_ref_type.value}
+            for name, ref in metadata.refs.items()
+        },
         "current_snapshot_id": metadata.current_snapshot_id,
         "snapshots": [snapshot_of(each) for each in metadata.snapshots],
         "metadata_log": [entry.metadata_file for entry in metadata.metadata_log],

@@ -53,9 +53,37 @@ ORDINARY = [
 ]
 HARD = [
     # 0001-01-01 BC, and the first instant Postgres has.
-    (3, False, -(2**31), float("nan"), float("-inf"), "-9999999999999999.9999", -719_528, -719_528 * DAY, -210_866_803_200_000_000, b"\x00" * 16, b"", "", []),
+    (
+        3,
+        False,
+        -(2**31),
+        float("nan"),
+        float("-inf"),
+        "-9999999999999999.9999",
+        -719_528,
+        -719_528 * DAY,
+        -210_866_803_200_000_000,
+        b"\x00" * 16,
+        b"",
+        "",
+        [],
+    ),
     # Beyond the years Python knows; the smallest and the largest.
-    (4, True, 2**31 - 1, 3.4028235e38, 5e-324, "0.0001", 2_932_897, 2_932_897 * DAY, 9_223_371_331_199_999_999, b"\xff" * 16, b"\x00", "\\N", [0]),
+    (
+        4,
+        True,
+        2**31 - 1,
+        3.4028235e38,
+        5e-324,
+        "0.0001",
+        2_932_897,
+        2_932_897 * DAY,
+        9_223_371_331_199_999_999,
+        b"\xff" * 16,
+        b"\x00",
+        "\\N",
+        [0],
+    ),
 ]
 
 
@@ -64,7 +92,9 @@ def rows(schema, values):
     for at, field in enumerate(schema):
         items = [row[at] for row in values]
         if pyarrow.types.is_decimal(field.type):
-            items = [None if item is None else decimal.Decimal(item).quantize(decimal.Decimal("0.0001")) for item in items]
+            items = [
+                None if item is None else decimal.Decimal(item).quantize(decimal.Decimal("0.0001")) for item in items
+            ]
         if field.name == "uid":
             items = [None if item is None else uuid.UUID(bytes=item).bytes for item in items]
         # Numbers become dates and times in Arrow, past the range of Python's own.

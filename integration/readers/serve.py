@@ -4,8 +4,8 @@
   {"locate": {"catalog": "lake/catalog.db", "namespace": "public", "table": "orders"}}   -> {"metadata": ".."}
   {"describe": TABLE}   -> {"described": {..}}    (metadata_reader.py only)
 
-TABLE is {"metadata": "<path or file: URI of a .metadata.json>"}, with "snapshot_id" for another snapshot than the current
-one. What goes wrong is answered as {"error": ".."}; the reader lives on. The first line says that it is ready.
+TABLE is {"metadata": "<path or file: URI of a .metadata.json>"}, with "snapshot_id" for another snapshot than the
+current one. What goes wrong is answered as {"error": ".."}; the reader lives on. The first line says that it is ready.
 """
 
 import contextlib
@@ -22,7 +22,8 @@ def locate(catalog, namespace, table):
     uri = f"file:{urllib.parse.quote(os.path.abspath(catalog))}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
         found = connection.execute(
-            "select metadata_location from iceberg_tables where table_namespace = ? and table_name = ?", (namespace, table)
+            "select metadata_location from iceberg_tables where table_namespace = ? and table_name = ?",
+            (namespace, table),
         ).fetchall()
     if len(found) != 1:
         raise LookupError(f"{len(found)} tables {namespace}.{table} in {catalog}")

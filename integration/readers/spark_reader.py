@@ -8,11 +8,10 @@ import pathlib
 import shutil
 import sys
 
+import canonical
 import pyspark
 import snowpark_connect_deps_iceberg
 from pyspark.sql import SparkSession, functions, types
-
-import canonical
 from serve import path_of, serve
 
 ICEBERG_JAR = "iceberg-spark-runtime-3.5_2.12-*.jar"

@@ -7,49 +7,18 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
-import sys
 import time
 
-from registry import Failure, cache_dir, locked, process_start, process_tree, write_json
+from dockerd import LABEL, engine_version, own_socket, start_own_engine
+from processes import Failure, discard, process_start, process_tree, run, say
+from registry import cache_dir, locked, write_json
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-IMAGE_SH = REPOSITORY / "docker" / "image.sh"
-INSTALL_SH = REPOSITORY / "integration" / "install.sh"
-LABEL = "calve-test"
+# Held while the engine is used, or, alone, to stop it.
+ENGINE_USE = "engine-use"
 
-
-def say(message):
-    print(f"servers: {message}", file=sys.stderr, flush=True)
-
-
-def run(argv, *, what, timeout=120, env=None, stdin=None):
-    """Runs a command and returns its output; a failure names `what` and shows what the command said."""
-    try:
-        done = subprocess.run(argv, input=stdin, text=True, capture_output=True, timeout=timeout, env=env, check=False)
-    except subprocess.TimeoutExpired:
-        raise Failure(f"{what}: no end after {timeout} s ({' '.join(map(str, argv[:4]))} ...)") from None
-    except OSError as error:
-        raise Failure(f"{what}: {error}") from None
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing")[-2000:]
-        raise Failure(f"{what} failed with exit code {done.returncode}: {said}")
-    return done.stdout
-
-
-def discard(directory):
-    """Removes a directory at once for us; the disk, which may take seconds over it, does its part in the background."""
-    if not directory.exists():
-        return
-    aside = directory.with_name(f".removed-{directory.name}-{os.getpid()}-{time.monotonic_ns()}")
-    try:
-        directory.rename(aside)
-    except OSError as error:
-        raise Failure(f"cannot remove {directory}: {error}") from None
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.Popen(["rm", "-rf", str(aside)], start_new_session=True, cwd="/", **quiet)
+IMAGE_SH = pathlib.Path(__file__).resolve().parents[2] / "docker" / "image.sh"
 
 
 def image_sh(kind, suite, host=None):
@@ -70,7 +39,7 @@ class Chroot:
     listen = "127.0.0.1"
 
     def describe(self):
-        return "chroot, since no container engine runs here"
+        return "chroot"
 
     def prepare(self, program):
         return {"root": image_sh("root", program.suite)}
@@ -170,7 +139,9 @@ class Docker:
 
     def _image(self, program):
         """The official image where it is here or can be pulled, else one made from Debian's packages."""
-        present = run(self._docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}"), what="listing images").split()
+        present = run(
+            self._docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}"), what="listing images"
+        ).split()
         if program.image in present:
             return program.image
         if not any(tag.startswith(f"calve-test/{program.suite}:") for tag in present):
@@ -180,7 +151,8 @@ class Docker:
                 run(self._docker("pull", "-q", program.image), what="pulling the image", timeout=600)
                 return program.image
             except Failure as failure:
-                say(f"no official image {program.image} ({str(failure).splitlines()[0][:160]}); making one from Debian's packages")
+                why = str(failure).splitlines()[0][:160]
+                say(f"no official image {program.image} ({why}); making one from Debian's packages")
         return image_sh("image", program.suite, self.host)
 
     def home(self, state):
@@ -202,6 +174,9 @@ class Docker:
         return self._docker("exec", "-i", "--user", user, *variables, self._name(state), *argv), None
 
     def start(self, state, argv, user):
+        if self._gone():
+            with locked("engine"):
+                start_own_engine()
         name = self._name(state)
         exists = run(self._docker("ps", "-aq", "--filter", f"name=^{name}$"), what="looking for the container").strip()
         if not exists:
@@ -212,14 +187,25 @@ class Docker:
             run(self._docker(*create, state["image"], *argv[1:]), what=f"creating the container of {state['id']}")
         run(self._docker("start", name), what=f"starting the container of {state['id']}")
 
+    def _gone(self):
+        """Whether this is the engine that we started, ended since: what ran in it runs no more."""
+        return self.started_by_us and engine_version(self.host) is None
+
     def alive(self, state):
-        listed = run(self._docker("ps", "-q", "--filter", f"name=^{self._name(state)}$"), what="looking for the container")
+        if self._gone():
+            return False
+        listed = run(
+            self._docker("ps", "-q", "--filter", f"name=^{self._name(state)}$"), what="looking for the container"
+        )
         return bool(listed.strip())
 
     def signal(self, state, number):
         if self.alive(state):
             with contextlib.suppress(Failure):
-                run(self._docker("kill", "--signal", str(int(number)), self._name(state)), what="signalling the container")
+                run(
+                    self._docker("kill", "--signal", str(int(number)), self._name(state)),
+                    what="signalling the container",
+                )
 
     def kill(self, state):
         """Kills the container's first process, with which the kernel ends all others in it."""
@@ -235,90 +221,17 @@ class Docker:
         return done.stdout + done.stderr
 
     def remove(self, state):
-        gone = subprocess.run(self._docker("rm", "-f", "-v", self._name(state)), text=True, capture_output=True, check=False)
-        if gone.returncode != 0 and "No such container" not in gone.stderr:
-            raise Failure(f"{state['id']}: cannot remove its container: {gone.stderr.strip()}")
+        # A container of an engine that ended is forgotten when that starts again.
+        if not self._gone():
+            argv = self._docker("rm", "-f", "-v", self._name(state))
+            gone = subprocess.run(argv, text=True, capture_output=True, check=False)
+            if gone.returncode != 0 and "No such container" not in gone.stderr:
+                raise Failure(f"{state['id']}: cannot remove its container: {gone.stderr.strip()}")
         home = self.home(state)
         if os.geteuid() != 0 and home.exists():
             # Its files belong to users of the container.
             self.setup(state, f"rm -rf /srv/{state['id']}/*")
         discard(home)
-
-
-# The engine we start ourselves where Docker is installed but not running.
-
-
-def own_dir():
-    return cache_dir() / "docker"
-
-
-def own_socket():
-    return f"unix://{own_dir()}/docker.sock"
-
-
-def _engine_version(host):
-    argv = ["docker", *(["--host", host] if host else []), "version", "--format", "{{.Server.Version}}"]
-    try:
-        done = subprocess.run(argv, text=True, capture_output=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else None
-
-
-def _install_docker():
-    if shutil.which("dockerd") and shutil.which("docker"):
-        return
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise Failure("Docker is not installed, and only root on a Debian-like system can install it")
-    run([str(INSTALL_SH), "docker.io"], what="installing Docker", timeout=900)
-
-
-def start_own_engine():
-    """Starts dockerd on a socket and data directory of its own, and returns its version once it answers."""
-    if os.geteuid() != 0:
-        raise Failure("only root can start Docker")
-    _install_docker()
-    # On a machine with an init system the package has just started it.
-    version = _engine_version(None)
-    if version:
-        return None, version
-    directory = own_dir()
-    directory.mkdir(parents=True, exist_ok=True)
-    argv = ["dockerd", "--host", own_socket(), "--data-root", str(directory / "data")]
-    argv += ["--exec-root", str(directory / "run"), "--pidfile", str(directory / "dockerd.pid")]
-    argv += ["--bridge=none", "--iptables=false", "--ip6tables=false"]
-    (directory / "dockerd.pid").unlink(missing_ok=True)
-    with open(directory / "dockerd.log", "w", encoding="utf-8") as log:
-        daemon = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/")
-    write_json(directory / "dockerd.json", {"pid": daemon.pid, "pid_start": process_start(daemon.pid)})
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        version = _engine_version(own_socket())
-        if version:
-            return own_socket(), version
-        if daemon.poll() is not None:
-            break
-        time.sleep(0.2)
-    if daemon.poll() is None:
-        daemon.terminate()
-    lines = (directory / "dockerd.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    raise Failure(f"dockerd does not come up: {lines[-1] if lines else 'it said nothing'}")
-
-
-def stop_own_engine():
-    """Stops the dockerd we started, if it runs."""
-    with locked("engine"):
-        file = own_dir() / "dockerd.json"
-        if not file.exists():
-            return
-        daemon = json.loads(file.read_text(encoding="utf-8"))
-        if process_start(daemon["pid"]) == daemon["pid_start"]:
-            os.kill(daemon["pid"], signal.SIGTERM)
-            deadline = time.monotonic() + 30
-            while process_start(daemon["pid"]) == daemon["pid_start"] and time.monotonic() < deadline:
-                time.sleep(0.1)
-        file.unlink(missing_ok=True)
-        (cache_dir() / "engine.json").unlink(missing_ok=True)
 
 
 def from_state(state):
@@ -337,8 +250,9 @@ def _boot_id():
 def choose(program):
     """The engine for new servers, and what it needs to know to start `program`.
 
-    Docker where it runs or can be made to run, else chroot. What was found is kept until the next boot, so that only the
-    first server pays for finding out. CALVE_TEST_ENGINE=docker or chroot decides instead.
+    Docker where it runs or can be made to run, else chroot. What was found is kept until the next boot, so that only
+    the first server pays for finding out. CALVE_TEST_ENGINE=docker or chroot decides instead. The caller holds the lock
+    ENGINE_USE, shared, until what it starts is written down: so the engine is not stopped in between.
     """
     wanted = os.environ.get("CALVE_TEST_ENGINE", "")
     if wanted not in ("", "docker", "chroot"):
@@ -382,7 +296,7 @@ def _docker(known, wanted):
     if known.get("kind") == "docker":
         candidates.insert(0, (known["host"], known["own"]))
     for host, own in candidates:
-        version = _engine_version(host)
+        version = engine_version(host)
         if version:
             return Docker(host, own, version)
     try:

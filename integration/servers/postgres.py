@@ -11,7 +11,8 @@ import time
 import urllib.parse
 
 import engines
-from registry import Failure, cache_dir, free_port, locked
+from processes import Failure, discard, run
+from registry import cache_dir, free_port, locked
 
 SUITES = {"15": "bookworm", "17": "trixie", "18": "sid"}
 
@@ -77,7 +78,7 @@ def tls_files():
         directory.mkdir(parents=True)
 
         def openssl(*argv):
-            engines.run(["openssl", *argv], what="making the servers' certificate")
+            run(["openssl", *argv], what="making the servers' certificate")
 
         def path(name):
             return str(directory / name)
@@ -85,12 +86,17 @@ def tls_files():
         curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
         authority = ["-x509", "-days", "3650", "-subj", "/CN=calve test authority"]
         openssl("req", *authority, *curve, "-keyout", path("ca.key"), "-out", path("ca.crt"))
-        openssl("req", "-new", "-subj", "/CN=localhost", *curve, "-keyout", path("server.key"), "-out", path("server.csr"))
+        openssl(
+            "req", "-new", "-subj", "/CN=localhost", *curve, "-keyout", path("server.key"), "-out", path("server.csr")
+        )
         (directory / "server.ext").write_text(
-            "subjectAltName=DNS:localhost\nbasicConstraints=critical,CA:FALSE\nextendedKeyUsage=serverAuth\n", encoding="utf-8"
+            "subjectAltName=DNS:localhost\nbasicConstraints=critical,CA:FALSE\nextendedKeyUsage=serverAuth\n",
+            encoding="utf-8",
         )
         sign = ["-CA", path("ca.crt"), "-CAkey", path("ca.key"), "-CAcreateserial", "-days", "3650"]
-        openssl("x509", "-req", "-in", path("server.csr"), *sign, "-extfile", path("server.ext"), "-out", path("server.crt"))
+        openssl(
+            "x509", "-req", "-in", path("server.csr"), *sign, "-extfile", path("server.ext"), "-out", path("server.crt")
+        )
         (directory / "ready").touch()
     return directory
 
@@ -131,13 +137,14 @@ def create(entry, version, settings, hba, linger_s):
     }
     inside = f"/srv/{entry.id}"
     home = engine.home(state)
-    engines.discard(home)
+    discard(home)
     home.mkdir(parents=True)
     for name in ("server.crt", "server.key", "ca.crt"):
         shutil.copy(tls / name, home / name)
     (home / "password").write_text(PASSWORDS[SUPERUSER] + "\n", encoding="utf-8")
     (home / "roles.sql").write_text(
-        f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}\n", encoding="utf-8"
+        f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}\n",
+        encoding="utf-8",
     )
     rules = ["local all all trust", "local replication all trust", *hba]
     rules += ["host all all all scram-sha-256", "host replication all all scram-sha-256"]
@@ -191,7 +198,9 @@ def start(entry, state, timeout_s=60):
         if not engine.alive(state):
             raise Failure(f"{state['id']} ended while starting:\n{_log_end(engine, state)}")
         if time.monotonic() > deadline:
-            raise Failure(f"{state['id']} takes no connections {timeout_s} s after its start:\n{_log_end(engine, state)}")
+            raise Failure(
+                f"{state['id']} takes no connections {timeout_s} s after its start:\n{_log_end(engine, state)}"
+            )
         time.sleep(0.02)
 
 
@@ -247,7 +256,7 @@ def accepts_connections(host, port):
             answer = connection.recv(1024)
     except OSError:
         return False
-    # An error of class 57 is one of the states before readiness; an authentication request is what readiness looks like.
+    # An error of class 57 is a state before readiness; an authentication request is what readiness looks like.
     return answer[:1] == b"R" or (answer[:1] == b"E" and b"C57P0" not in answer)
 
 
@@ -255,7 +264,11 @@ def url(state, user=SUPERUSER, database="postgres"):
     """A connection URL; for a server given by address, with the user it was given unless another is asked for."""
     if state["engine"] == "address":
         given = urllib.parse.urlsplit(state["url"])
-        who = given.netloc if user == SUPERUSER else f"{user}:{PASSWORDS.get(user, user)}@{given.netloc.rpartition('@')[2]}"
+        who = (
+            given.netloc
+            if user == SUPERUSER
+            else f"{user}:{PASSWORDS.get(user, user)}@{given.netloc.rpartition('@')[2]}"
+        )
         return urllib.parse.urlunsplit(given._replace(netloc=who, path="/" + urllib.parse.quote(database)))
     who = f"{user}:{PASSWORDS.get(user, user)}"
     return f"postgres://{who}@{state['host']}:{state['port']}/{urllib.parse.quote(database)}"
@@ -265,7 +278,9 @@ def client_command(state, program, arguments, database, user=SUPERUSER):
     """(argv, environment) of a Postgres client program (psql, pgbench, ..) against this server."""
     if state["engine"] == "address":
         if not shutil.which(program):
-            raise Failure(f"needs {program} on this machine to work on {address_variable(state['version'])}; install postgresql-client")
+            raise Failure(
+                f"needs {program} on this machine for {address_variable(state['version'])}; install postgresql-client"
+            )
         given = urllib.parse.urlsplit(url(state, user))
         env = {
             "PGHOST": given.hostname or "localhost",
@@ -283,7 +298,7 @@ def client_command(state, program, arguments, database, user=SUPERUSER):
 def psql(state, sql, database="postgres"):
     """Runs SQL as the superuser and returns what it printed, unaligned."""
     argv, env = client_command(state, "psql", ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"], database)
-    return engines.run(argv, what=f"SQL on {state['id']}", env=env, stdin=sql)
+    return run(argv, what=f"SQL on {state['id']}", env=env, stdin=sql)
 
 
 def create_database(state, name):
@@ -291,7 +306,10 @@ def create_database(state, name):
     if state["engine"] == "address":
         exists = psql(state, f"select 1 from pg_roles where rolname = {literal(REPLICATION_USER)}").strip()
         if not exists:
-            psql(state, f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}")
+            psql(
+                state,
+                f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}",
+            )
     psql(state, f"create database {quoted(name)} owner {REPLICATION_USER} template template0")
 
 

@@ -18,16 +18,14 @@ import subprocess
 import sys
 import time
 
-
-class Failure(Exception):
-    """A failure with a message for the person running the tests."""
+from processes import Failure, process_start
 
 
 def cache_dir():
     """Where roots, images' markers and servers live: outside the repository, kept between runs."""
     given = os.environ.get("CALVE_TEST_CACHE")
     if given:
-        return pathlib.Path(given)
+        return pathlib.Path(given).absolute()
     if os.geteuid() == 0:
         return pathlib.Path("/var/cache/calve-test")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -41,13 +39,14 @@ def servers_dir():
 
 
 @contextlib.contextmanager
-def locked(name, blocking_s=None):
-    """Holds the lock `name` across processes. With `blocking_s`, gives up after that long and yields False."""
+def locked(name, blocking_s=None, shared=False):
+    """Holds the lock `name` across processes, alone or `shared`. With `blocking_s`, gives up after that long and yields
+    False."""
     path = cache_dir() / "locks" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         if blocking_s is None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             yield True
             return
         deadline = time.monotonic() + blocking_s
@@ -61,32 +60,6 @@ def locked(name, blocking_s=None):
                     return
                 time.sleep(0.1)
         yield True
-
-
-def process_start(pid):
-    """The start time of a living process, in clock ticks since boot; None when it is gone or a zombie."""
-    try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    # The name stands in parentheses and may hold anything; fields count from after the last one.
-    fields = stat[stat.rindex(")") + 2 :].split()
-    return None if fields[0] in ("Z", "X") else int(fields[19])
-
-
-def process_tree(pid):
-    """The process and all below it, parents first."""
-    children = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError):
-                stat = (entry / "stat").read_text(encoding="utf-8")
-                parent = int(stat[stat.rindex(")") + 2 :].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
-    found = [pid]
-    for known in found:
-        found.extend(children.get(known, []))
-    return found
 
 
 def write_json(path, value):
@@ -144,8 +117,8 @@ def entries():
     return [Entry(path.name) for path in sorted(servers_dir().iterdir()) if (path / "server.json").exists()]
 
 
-# Below the range from which the kernel gives ports to outgoing connections, so that a port stays free while its server is
-# down for a restart.
+# Below the range from which the kernel gives ports to outgoing connections, so that a port stays free while its server
+# is down for a restart.
 PORTS = range(15000, 30000)
 
 
@@ -171,6 +144,7 @@ def ensure_reaper():
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
+        env={**os.environ, "CALVE_TEST_CACHE": str(cache_dir())},
     )
 
 

@@ -24,10 +24,12 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import dockerd
 import engines
 import postgres
 import registry
-from registry import Entry, Failure, locked
+from processes import Failure
+from registry import Entry, locked
 
 
 def settings_of(pairs):
@@ -53,20 +55,37 @@ def up(args):
         return state
     entry = Entry(args.name or f"pg{args.version}-{secrets.token_hex(4)}")
     with locked(f"server-{entry.id}"):
-        if entry.exists():
-            state = entry.load()
-            if state["version"] != args.version:
-                raise Failure(f'server "{entry.id}" is Postgres {state["version"]}, not {args.version}; `servers.py down {entry.id}` first')
-            state["settings"].update(settings_of(args.set))
-        else:
-            state = postgres.create(entry, args.version, settings_of(args.set), args.hba, args.linger)
+        left_over = entry.owners() == (True, False)
         for pid in args.owner:
             entry.add_owner(pid)
-        entry.save(state)
-        postgres.start(entry, state)
+        state = None
+        if entry.exists():
+            state = reuse(entry, args, left_over)
+        if state is None:
+            with locked(engines.ENGINE_USE, shared=True):
+                state = postgres.create(entry, args.version, settings_of(args.set), args.hba, args.linger)
+            postgres.start(entry, state)
     if args.owner:
         registry.ensure_reaper()
     return state
+
+
+def reuse(entry, args, left_over):
+    """The server of that name, running; None where it was left over by others and is of no use any more."""
+    state = entry.load()
+    try:
+        if state["version"] != args.version:
+            wrong = f'server "{entry.id}" is Postgres {state["version"]}, not {args.version}'
+            raise Failure(f"{wrong}; `servers.py down {entry.id}` first")
+        state["settings"].update(settings_of(args.set))
+        postgres.start(entry, state)
+        return state
+    except Failure as failure:
+        if not left_over:
+            raise
+        engines.say(f"making {entry.id} anew: {failure}")
+        postgres.remove(state)
+        return None
 
 
 def with_server(args, action):
@@ -147,16 +166,18 @@ def listing(_):
         owned, alive = entry.owners()
         running = "running" if engines.from_state(state).alive(state) else "stopped"
         whose = "" if not owned else "  owned" if alive else "  left over"
-        print(f"{entry.id}  postgres {state['version']}  {state['engine']}  {state['host']}:{state['port']}  {running}{whose}")
+        place = f"{state['host']}:{state['port']}"
+        print(f"{entry.id}  postgres {state['version']}  {state['engine']}  {place}  {running}{whose}")
 
 
 def stop_engine(_):
     """Stops the Docker engine that these scripts started, unless some server, perhaps another run's, still uses it."""
-    users = [entry.id for entry in registry.entries() if entry.load().get("docker_own")]
-    if users:
-        print(f"the engine stays: {', '.join(users)} run in it", file=sys.stderr)
-    else:
-        engines.stop_own_engine()
+    with locked(engines.ENGINE_USE):
+        users = [entry.id for entry in registry.entries() if entry.load().get("docker_own")]
+        if users:
+            print(f"the engine stays: {', '.join(users)} run in it", file=sys.stderr)
+        else:
+            dockerd.stop_own_engine()
 
 
 def prepare(args):
@@ -170,8 +191,8 @@ def prepare(args):
         return
 
     def one(version):
-        program = postgres.Program(version)
-        return version, engines.choose(program)
+        with locked(engines.ENGINE_USE, shared=True):
+            return version, engines.choose(postgres.Program(version))
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         for version, (engine, made_from) in pool.map(one, wanted):
@@ -192,12 +213,21 @@ def parser():
     it.add_argument("version")
     it.add_argument("--name", help="instead of a random id; the same name is the same server")
     it.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as in postgresql.conf")
-    it.add_argument("--hba", action="append", default=[], metavar="LINE", help="a line before all others of pg_hba.conf")
-    it.add_argument("--owner", action="append", default=[], type=int, metavar="PID", help="take it down once these are gone")
+    it.add_argument(
+        "--hba", action="append", default=[], metavar="LINE", help="a line before all others of pg_hba.conf"
+    )
+    it.add_argument(
+        "--owner", action="append", default=[], type=int, metavar="PID", help="take it down once these are gone"
+    )
     it.add_argument("--linger", type=float, default=0, metavar="S", help="how long to wait with that")
-    it.add_argument("--dedicated", action="store_true", help="never a server given by address: this one will be restarted")
+    it.add_argument(
+        "--dedicated", action="store_true", help="never a server given by address: this one will be restarted"
+    )
 
-    for name, does, text in [("start", start, "start a stopped server"), ("restart", restart, "stop it and start it again")]:
+    for name, does, text in [
+        ("start", start, "start a stopped server"),
+        ("restart", restart, "stop it and start it again"),
+    ]:
         it = command(name, does, help=text)
         it.add_argument("id")
         it.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
@@ -211,33 +241,57 @@ def parser():
     it.add_argument("id", nargs="*")
     it.add_argument("--all", action="store_true")
     command("sweep", sweep, help="take down what earlier runs left behind")
-    command("reap", lambda _: registry.reap(lambda entry: take_down(entry, left_over_only=True)), help="(internal) take down servers as their owners go")
+    command(
+        "reap",
+        lambda _: registry.reap(lambda entry: take_down(entry, left_over_only=True)),
+        help="(internal) take down servers as their owners go",
+    )
     command("list", listing, help="the servers there are")
 
     it = command("info", lambda args: print(json.dumps(target(args.id))), help="a server as JSON")
     it.add_argument("id")
-    it = command("log", lambda args: print(engines.from_state(target(args.id)).log(target(args.id))), help="a server's log")
+    it = command(
+        "log", lambda args: print(engines.from_state(target(args.id)).log(target(args.id))), help="a server's log"
+    )
     it.add_argument("id")
-    it = command("url", lambda args: print(postgres.url(target(args.id), args.user, args.database)), help="a server's URL")
+    it = command(
+        "url", lambda args: print(postgres.url(target(args.id), args.user, args.database)), help="a server's URL"
+    )
     it.add_argument("id")
     it.add_argument("--user", default=postgres.SUPERUSER)
     it.add_argument("--database", default="postgres")
     for name in ("psql", "pgbench", "pg_dump", "pg_recvlogical"):
-        it = command(name, lambda args: client(args, args.command), help=f"{name} of the server's version, on it (its arguments after --)")
+        it = command(
+            name,
+            lambda args: client(args, args.command),
+            help=f"{name} of the server's version, on it (its arguments after --)",
+        )
         it.add_argument("id")
         it.add_argument("--database", default="postgres")
         it.add_argument("--user", default=postgres.SUPERUSER)
 
-    it = command("create-database", lambda args: postgres.create_database(target(args.id), args.name), help="an empty database, owned by calve")
+    it = command(
+        "create-database",
+        lambda args: postgres.create_database(target(args.id), args.name),
+        help="an empty database, owned by calve",
+    )
     it.add_argument("id")
     it.add_argument("name")
-    it = command("drop-database", lambda args: postgres.drop_database(target(args.id), args.name), help="drop it and the slots in it")
+    it = command(
+        "drop-database",
+        lambda args: postgres.drop_database(target(args.id), args.name),
+        help="drop it and the slots in it",
+    )
     it.add_argument("id")
     it.add_argument("name")
 
     it = command("prepare", prepare, help="build or pull what the versions need (all by default)")
     it.add_argument("versions", nargs="*")
-    it = command("engine", lambda args: print(engines.choose(postgres.Program("15"))[0].describe()), help="what servers run in here")
+    it = command(
+        "engine",
+        lambda args: print(engines.choose(postgres.Program("15"))[0].describe()),
+        help="what servers run in here",
+    )
     command("stop-engine", stop_engine, help="stop the Docker engine that these scripts started, once it is idle")
     return top
 
