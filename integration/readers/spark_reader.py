@@ -108,6 +108,11 @@ def main():
         return columns, texts
 
     serve(lambda: f"Spark {pyspark.__version__}", query)
+    # Python would leave before the JVM, which then ends in its own time, holding on to our standard error.
+    jvm = spark.sparkContext._gateway.proc
+    spark.stop()
+    jvm.stdin.close()
+    jvm.wait(timeout=20)
 
 
 main()

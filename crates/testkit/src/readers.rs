@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -149,6 +150,9 @@ impl Reader for Spark {
     }
 }
 
+/// How long a reader may take to leave: Spark stops a JVM.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+
 /// A reader's process and the two ends of its conversation, one line of JSON each way.
 #[derive(Debug)]
 struct Conversation {
@@ -232,7 +236,11 @@ impl Conversation {
 impl Drop for Conversation {
     fn drop(&mut self) {
         drop(self.requests.take());
-        // Nothing is left to be said; a reader in the middle of a query is not waited for.
+        let deadline = Instant::now() + LEAVE_WITHIN;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // Both do nothing to a process that has left; one in the middle of a query is not waited for any longer.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
