@@ -28,8 +28,10 @@ logs=$target/test-logs
 mkdir -p "$logs"
 export CARGO_TERM_COLOR=never
 
-# Tests run the binary that the build stage made.
+# One build serves all stages: the workspace with what only tests switch on. Tests run the binary it makes.
+build=(--workspace --locked --features calve/failpoints --features calve/mutations)
 export CALVE_BIN=${CALVE_BIN:-$target/debug/calve}
+export CALVE_CRASH_BIN=${CALVE_CRASH_BIN:-$target/debug/crash}
 
 passed=0 failed=0
 table=""
@@ -43,7 +45,7 @@ stage() {
     took=$((SECONDS - started))
     if [ $outcome != ok ]; then
         say "-- $name failed; the end of $log:"
-        tail -n 80 "$log" >&2
+        tail -n 150 "$log" >&2
     fi
     read -r ok bad < <(count_tests "$log")
     # A runner that failed without counting a failed test (it did not build, it ran none) has failed itself.
@@ -76,15 +78,20 @@ not_run() {
 # Where nextest is installed each test is a process of its own; otherwise cargo's own runner does.
 run_tests() {
     if command -v cargo-nextest >/dev/null; then
-        cargo nextest run --workspace --locked --no-fail-fast "$@"
+        cargo nextest run "${build[@]}" --no-fail-fast "$@"
     else
-        cargo test --workspace --locked --no-fail-fast "$@"
+        cargo test "${build[@]}" --no-fail-fast "$@"
     fi
 }
 
+# Stages of several commands join them with &&: `set -e` does nothing in a function whose failure is looked at.
+clippy() {
+    # The second time as shipped, without what only tests switch on.
+    cargo clippy "${build[@]}" --all-targets -- -D warnings && cargo clippy --workspace --locked -- -D warnings
+}
+
 docs() {
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-    cargo test --workspace --doc --locked
+    RUSTDOCFLAGS="-D warnings" cargo doc "${build[@]}" --no-deps && cargo test "${build[@]}" --doc
 }
 
 crash() {
@@ -133,11 +140,11 @@ fi
 
 started=$SECONDS
 if wanted fmt; then stage fmt cargo fmt --all --check || true; fi
-if wanted clippy; then stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings || true; fi
+if wanted clippy; then stage clippy clippy || true; fi
 if wanted docs; then stage docs docs || true; fi
 built=yes ready=yes
 if wanted build || wanted unit || wanted integration || wanted crash; then
-    stage build cargo build --workspace --all-targets --locked || built=no
+    stage build cargo build "${build[@]}" --all-targets || built=no
 fi
 if [ ${#preparing[@]} -gt 0 ]; then stage servers prepared || ready=no; fi
 for stage in unit integration crash; do
