@@ -3,6 +3,7 @@
 use std::fmt;
 
 use calve_core::{Error, ErrorKind};
+use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::ErrorFields;
 
 use crate::ConnectConfig;
@@ -54,20 +55,32 @@ pub(crate) mod code {
 
 impl ServerError {
     pub(crate) fn from_fields(mut fields: ErrorFields<'_>) -> Self {
-        use postgres_protocol::message::backend::ErrorField;
         let mut error = Self { code: String::new(), message: String::new(), detail: None, hint: None };
-        let text = |field: &ErrorField<'_>| String::from_utf8_lossy(field.value_bytes()).into_owned();
         // A field list cut short still says what came before the cut.
-        while let Ok(Some(field)) = fallible_iterator::FallibleIterator::next(&mut fields) {
-            match field.type_() {
-                b'C' => error.code = text(&field),
-                b'M' => error.message = text(&field),
-                b'D' => error.detail = Some(text(&field)),
-                b'H' => error.hint = Some(text(&field)),
-                _ => {}
-            }
+        while let Ok(Some(field)) = fields.next() {
+            error.put(field.type_(), String::from_utf8_lossy(field.value_bytes()).into_owned());
         }
         error
+    }
+
+    /// From the body of an ErrorResponse: fields of a type byte and a text each, a zero byte at the end.
+    pub(crate) fn from_body(body: &[u8]) -> Self {
+        let mut error = Self { code: String::new(), message: String::new(), detail: None, hint: None };
+        for field in body.split(|byte| *byte == 0) {
+            let Some((kind, text)) = field.split_first() else { continue };
+            error.put(*kind, String::from_utf8_lossy(text).into_owned());
+        }
+        error
+    }
+
+    fn put(&mut self, kind: u8, text: String) {
+        match kind {
+            b'C' => self.code = text,
+            b'M' => self.message = text,
+            b'D' => self.detail = Some(text),
+            b'H' => self.hint = Some(text),
+            _ => {}
+        }
     }
 
     pub(crate) fn from_sql(error: &tokio_postgres::Error) -> Option<Self> {

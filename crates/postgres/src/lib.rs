@@ -1,1 +1,32 @@
-//! Placeholder.
+//! Postgres as a source: replication transport, pgoutput decoder, slot and publication, snapshot reader.
+
+mod cell;
+mod config;
+mod copy;
+mod datetime;
+mod describe;
+mod error;
+mod finding;
+mod guard;
+mod identity;
+mod key_text;
+mod load;
+mod numeric;
+mod pgoutput;
+mod publication;
+mod relation;
+mod secret;
+mod slot;
+mod socket;
+mod source;
+mod sql;
+mod stream;
+mod tls;
+mod transport;
+mod types;
+
+pub use config::{ChannelBinding, ConnectConfig, Host, RootCertificates, SslMode};
+pub use finding::{Finding, Severity};
+pub use secret::Secret;
+pub use slot::SlotStatus;
+pub use source::{PostgresSettings, PostgresSource};

@@ -1,0 +1,244 @@
+//! From the catalog to the schema of a table: which columns there are, what identifies a row, and what a table must have
+//! so that its changes can be followed at all.
+//!
+//! The rules stand here once: describing a table fails with the first that is broken, `check` lists them all.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use calve_core::{Error, ErrorKind, Result, TableName, TableSchema};
+use tokio_postgres::Client;
+
+use crate::finding::{Finding, Severity};
+use crate::relation::{Identity, KeyIndex, Kind, Relation};
+use crate::sql::identifier;
+
+/// Numbers below this belong to objects that came with the server (`FirstNormalObjectId`).
+const FIRST_USER_OID: u32 = 16_384;
+
+/// The schema of a table as it is now, or as the transaction's snapshot shows it.
+pub(crate) async fn describe(client: &Client, table: &TableName) -> Result<Arc<TableSchema>> {
+    let relation = Relation::read(client, table).await?.ok_or_else(|| config_error(&missing(table)))?;
+    relation.schema()
+}
+
+/// `"schema"."table"`.
+pub(crate) fn qualified(table: &TableName) -> String {
+    format!("{}.{}", identifier(&table.schema), identifier(&table.name))
+}
+
+pub(crate) fn missing(table: &TableName) -> Finding {
+    Finding::error(
+        format!("table {table} does not exist in this database"),
+        "check its name: upper and lower case count, as the database stores them",
+    )
+}
+
+fn config_error(finding: &Finding) -> Error {
+    Error::new(ErrorKind::Config, finding.to_string())
+}
+
+impl Relation {
+    /// The schema, if every rule holds.
+    pub(crate) fn schema(&self) -> Result<Arc<TableSchema>> {
+        if let Some(broken) = self.findings().iter().find(|finding| finding.severity == Severity::Error) {
+            return Err(config_error(broken));
+        }
+        let key = self.key_positions().unwrap_or_default();
+        Ok(Arc::new(TableSchema {
+            table: self.table.clone(),
+            native_id: self.oid,
+            columns: self.columns.clone(),
+            key,
+        }))
+    }
+
+    /// The index that identifies rows, by the table's replica identity. Under FULL that is the primary key.
+    fn key_index(&self) -> Option<&KeyIndex> {
+        match self.identity {
+            Identity::Default | Identity::Full => self.primary_key.as_ref(),
+            Identity::Index => self.identity_index.as_ref(),
+            Identity::Nothing => None,
+        }
+    }
+
+    /// Positions of the key's columns. None where one is not among the columns that the log carries.
+    fn key_positions(&self) -> Option<Vec<usize>> {
+        let key = self.key_index()?;
+        key.columns.iter().map(|name| self.columns.iter().position(|column| column.name == *name)).collect()
+    }
+
+    /// Every rule that this table breaks.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        if let Kind::Other(kind) = self.kind {
+            return vec![Finding::error(
+                format!("{} is {kind}: Postgres logs no changes of it", self.table),
+                "leave it out, or replicate the tables beneath it",
+            )];
+        }
+        if self.oid < FIRST_USER_OID {
+            return vec![Finding::error(format!("{} belongs to the system", self.table), "leave it out")];
+        }
+        let mut findings = Vec::new();
+        self.storage_findings(&mut findings);
+        self.key_findings(&mut findings);
+        self.column_findings(&mut findings);
+        self.leaf_findings(&mut findings);
+        findings
+    }
+
+    fn storage_findings(&self, findings: &mut Vec<Finding>) {
+        let name = qualified(&self.table);
+        if !self.logged {
+            findings.push(Finding::error(
+                format!("table {} is unlogged or temporary: its changes are not in the WAL", self.table),
+                format!("ALTER TABLE {name} SET LOGGED, or leave it out"),
+            ));
+        }
+        if self.rows_hidden {
+            findings.push(Finding::error(
+                format!("row-level security hides rows of table {} from this user", self.table),
+                format!("ALTER ROLE .. BYPASSRLS as a superuser, or ALTER TABLE {name} DISABLE ROW LEVEL SECURITY"),
+            ));
+        }
+        if self.has_toast && self.identity != Identity::Full {
+            findings.push(Finding::warning(
+                format!(
+                    "table {} can hold long values, which the log leaves out of an UPDATE that does not change them: \
+                     the table will stop at the first such UPDATE",
+                    self.table
+                ),
+                format!("ALTER TABLE {name} REPLICA IDENTITY FULL"),
+            ));
+        }
+    }
+
+    fn key_findings(&self, findings: &mut Vec<Finding>) {
+        let table = &self.table;
+        let name = qualified(table);
+        if self.identity == Identity::Nothing {
+            findings.push(Finding::error(
+                format!("table {table} has REPLICA IDENTITY NOTHING: its updates and deletes name no row"),
+                format!("ALTER TABLE {name} REPLICA IDENTITY DEFAULT"),
+            ));
+            return;
+        }
+        let Some(key) = self.key_index() else {
+            let remedy = match &self.primary_key {
+                Some(_) => format!("ALTER TABLE {name} REPLICA IDENTITY DEFAULT"),
+                None => format!(
+                    "ALTER TABLE {name} ADD PRIMARY KEY (..); or, with a unique index over NOT NULL columns, ALTER TABLE \
+                     {name} REPLICA IDENTITY USING INDEX .."
+                ),
+            };
+            findings.push(Finding::error(format!("table {table} has no key that tells its rows apart"), remedy));
+            return;
+        };
+        if !key.immediate {
+            findings.push(Finding::error(
+                format!(
+                    "the key {} of table {table} is deferrable: two rows may share a key within a transaction",
+                    identifier(&key.name)
+                ),
+                "make it NOT DEFERRABLE (drop and add the constraint), or choose another unique index with REPLICA \
+                 IDENTITY USING INDEX",
+            ));
+        }
+        if !key.valid {
+            findings.push(Finding::error(
+                format!("the index {} of table {table} is invalid: building it failed", identifier(&key.name)),
+                format!("REINDEX INDEX {}.{}", identifier(&table.schema), identifier(&key.name)),
+            ));
+        }
+        let Some(positions) = self.key_positions() else {
+            findings.push(Finding::error(
+                format!("the key of table {table} holds a generated column, which the log does not carry"),
+                format!("ALTER TABLE {name} REPLICA IDENTITY USING INDEX .. with an index over other columns"),
+            ));
+            return;
+        };
+        for column in positions.iter().filter_map(|&position| self.columns.get(position)) {
+            if !column.ty.can_be_key() {
+                findings.push(Finding::error(
+                    format!(
+                        "key column {} of table {table} is {}: floating-point numbers cannot tell rows apart",
+                        identifier(&column.name),
+                        column.native.name
+                    ),
+                    format!("ALTER TABLE {name} REPLICA IDENTITY USING INDEX .. with an index over other columns"),
+                ));
+            }
+            if column.nullable {
+                findings.push(Finding::error(
+                    format!("key column {} of table {table} may be NULL", identifier(&column.name)),
+                    format!("ALTER TABLE {name} ALTER COLUMN {} SET NOT NULL", identifier(&column.name)),
+                ));
+            }
+        }
+    }
+
+    fn column_findings(&self, findings: &mut Vec<Finding>) {
+        let table = &self.table;
+        if self.columns.is_empty() {
+            findings.push(Finding::error(format!("table {table} has no columns to replicate"), "leave it out"));
+        }
+        if !self.generated.is_empty() {
+            let names: Vec<String> = self.generated.iter().map(|name| identifier(name)).collect();
+            findings.push(Finding::warning(
+                format!(
+                    "generated columns of table {table} are left out of the lake, because the log does not carry \
+                     them: {}",
+                    names.join(", ")
+                ),
+                "compute them where the table is read",
+            ));
+        }
+        let mut seen = BTreeSet::new();
+        for column in &self.columns {
+            if !seen.insert(column.name.to_lowercase()) {
+                findings.push(Finding::warning(
+                    format!(
+                        "column {} of table {table} differs from another only in case: engines that ignore case \
+                         (Spark by default) cannot read the table",
+                        identifier(&column.name)
+                    ),
+                    "rename one of them, or set spark.sql.caseSensitive=true where it is read",
+                ));
+            }
+        }
+    }
+
+    /// What a partition logs is decided by its own replica identity, not by the parent's.
+    fn leaf_findings(&self, findings: &mut Vec<Finding>) {
+        let table = &self.table;
+        let key: BTreeSet<&String> = self.key_index().into_iter().flat_map(|key| &key.columns).collect();
+        for leaf in &self.leaves {
+            let name = qualified(&leaf.table);
+            if let Kind::Other(kind) = leaf.kind {
+                findings.push(Finding::error(
+                    format!("partition {} of table {table} is {kind}: Postgres logs no changes of it", leaf.table),
+                    format!("ALTER TABLE {} DETACH PARTITION {name}", qualified(table)),
+                ));
+                continue;
+            }
+            if !leaf.logged {
+                findings.push(Finding::error(
+                    format!("partition {} of table {table} is unlogged: its changes are not in the WAL", leaf.table),
+                    format!("ALTER TABLE {name} SET LOGGED"),
+                ));
+            }
+            let same_columns = leaf.identity == Identity::Full || leaf.key.iter().collect::<BTreeSet<_>>() == key;
+            if leaf.identity != self.identity || !same_columns {
+                let identity = match self.identity {
+                    Identity::Default | Identity::Nothing => "DEFAULT",
+                    Identity::Full => "FULL",
+                    Identity::Index => "USING INDEX .. with the partition's index of the same columns",
+                };
+                findings.push(Finding::error(
+                    format!("partition {} of table {table} has another replica identity than the table", leaf.table),
+                    format!("ALTER TABLE {name} REPLICA IDENTITY {identity}"),
+                ));
+            }
+        }
+    }
+}

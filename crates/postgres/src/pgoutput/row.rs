@@ -1,0 +1,149 @@
+//! One row from the wire into a row buffer.
+
+use calve_core::{ColumnBuffer, RowBuffer, RowOp};
+
+use super::message::{Cell, Malformed, OldTuple, Tuple};
+use super::plan::{ColumnPlan, RowPlan};
+use crate::cell::CellError;
+
+/// Why a row could not be appended. The buffer holds a half-finished entry then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The cell of this column.
+    Cell { column: usize, error: CellError },
+    /// NULL where none may be.
+    Null { column: usize },
+    /// A value that the server left out because it did not change, and that is nowhere else in the message.
+    Unchanged { column: usize },
+    /// The row as a whole.
+    Wire(Malformed),
+    /// It has another number of cells than its relation has columns.
+    Count { cells: usize },
+}
+
+impl From<Malformed> for Fault {
+    fn from(malformed: Malformed) -> Self {
+        Self::Wire(malformed)
+    }
+}
+
+/// A change of one row, as its message has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change<'a> {
+    Insert(Tuple<'a>),
+    Update(Option<OldTuple<'a>>, Tuple<'a>),
+    Delete(OldTuple<'a>),
+}
+
+impl<'a> Change<'a> {
+    /// Decodes the change into one entry.
+    pub(super) fn append(&self, plan: &RowPlan, buffer: &mut RowBuffer) -> Result<(), Fault> {
+        let op = match *self {
+            Self::Insert(new) => {
+                push_image(plan, new, None, buffer)?;
+                RowOp::Insert
+            }
+            Self::Update(None, new) => {
+                push_image(plan, new, None, buffer)?;
+                RowOp::Update
+            }
+            Self::Update(Some(old), new) => {
+                push_old_key(plan, old, buffer)?;
+                push_image(plan, new, Some(old), buffer)?;
+                RowOp::UpdateFrom
+            }
+            Self::Delete(old) => {
+                push_old_key(plan, old, buffer)?;
+                RowOp::Delete
+            }
+        };
+        buffer.finish_row(op);
+        Ok(())
+    }
+
+    /// A row that holds the key, to name it by.
+    pub(super) fn key_row(&self) -> Tuple<'a> {
+        match *self {
+            Self::Insert(new) | Self::Update(None, new) => new,
+            Self::Update(Some(old), _) | Self::Delete(old) => old.row,
+        }
+    }
+}
+
+fn push_image(plan: &RowPlan, row: Tuple<'_>, old: Option<OldTuple<'_>>, buffer: &mut RowBuffer) -> Result<(), Fault> {
+    check_count(plan, row)?;
+    let mut cells = row.cells();
+    for (index, (column, out)) in plan.columns.iter().zip(buffer.images_mut()).enumerate() {
+        let mut cell = cells.next()?;
+        if cell == Cell::Unchanged {
+            cell = unchanged(column, index, old)?;
+        }
+        push(column, index, cell, out)?;
+    }
+    Ok(cells.end()?)
+}
+
+fn push_old_key(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Result<(), Fault> {
+    check_count(plan, old.row)?;
+    let mut cells = old.row.cells();
+    for (index, column) in plan.columns.iter().enumerate() {
+        let cell = cells.next()?;
+        if let Some(key) = column.key {
+            push(column, index, cell, buffer.old_key(key))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_count(plan: &RowPlan, row: Tuple<'_>) -> Result<(), Fault> {
+    let cells = row.columns();
+    if cells == plan.columns.len() { Ok(()) } else { Err(Fault::Count { cells }) }
+}
+
+/// The value that an update left alone, from the old row where that has it.
+fn unchanged<'a>(column: &ColumnPlan, index: usize, old: Option<OldTuple<'a>>) -> Result<Cell<'a>, Fault> {
+    let missing = Fault::Unchanged { column: index };
+    // Without the whole old row, NULL there means "not sent" for every column outside the key.
+    let old = old.filter(|old| old.full || column.key.is_some()).ok_or(missing)?;
+    let mut cells = old.row.cells();
+    for _ in 0..index {
+        cells.next()?;
+    }
+    match cells.next()? {
+        Cell::Unchanged => Err(missing),
+        cell => Ok(cell),
+    }
+}
+
+fn push(column: &ColumnPlan, index: usize, cell: Cell<'_>, out: &mut ColumnBuffer) -> Result<(), Fault> {
+    let pushed = match cell {
+        Cell::Text(bytes) => column.kind.text(bytes, out),
+        Cell::Binary(bytes) => column.kind.binary(bytes, out),
+        Cell::Null if column.nullable && column.key.is_none() => {
+            out.push_null();
+            Ok(())
+        }
+        Cell::Null => return Err(Fault::Null { column: index }),
+        Cell::Unchanged => return Err(Fault::Unchanged { column: index }),
+    };
+    pushed.map_err(|error| Fault::Cell { column: index, error })
+}
+
+/// The key of a row as an operator would write it: `id = 42, region = 'eu'`. A part that cannot be read is a `?`.
+pub(super) fn key_text(plan: &RowPlan, row: Tuple<'_>) -> String {
+    let mut key: Vec<ColumnBuffer> =
+        plan.schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+    let mut cells = row.cells();
+    for column in &plan.columns {
+        let Ok(cell) = cells.next() else { break };
+        if let Some(out) = column.key.and_then(|index| key.get_mut(index)) {
+            // A cell that fails pushes nothing, which is what the `?` stands for.
+            let _ = match cell {
+                Cell::Text(bytes) => column.kind.text(bytes, out),
+                Cell::Binary(bytes) => column.kind.binary(bytes, out),
+                Cell::Null | Cell::Unchanged => Ok(()),
+            };
+        }
+    }
+    crate::key_text::show_key(&plan.schema, key.iter(), 0)
+}

@@ -1,0 +1,456 @@
+//! The publication: which tables' changes Postgres sends, and proof that it sent them all along.
+//!
+//! A table that is taken out of the publication and put back leaves a gap in the stream that nothing in the stream shows.
+//! So each membership is known by the oid of its catalog row (`pg_publication_rel`), which a table that comes back does not
+//! get again. What calve last saw of a publication of its own stands in the publication's comment, changed in the same
+//! transaction as the publication; so edits by hand are noticed after a restart too. A publication made by somebody else is
+//! left as it is: what happens to it while calve runs is noticed, what happens while calve is down is not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use calve_core::{Error, ErrorKind, Result, StopReason, TableName};
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Oid;
+use tokio_postgres::{Client, GenericClient};
+
+use crate::describe::qualified;
+use crate::error::{ServerError, code, sql_error};
+use crate::sql::{identifier, literal};
+
+/// Begins the comment on a publication that calve made and may alter.
+const MANAGED: &str = "managed by calve, not to be edited: ";
+
+/// A publication as the catalog has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Publication {
+    oid: Oid,
+    /// Changes with every ALTER of its options.
+    version: String,
+    all_tables: bool,
+    /// Whether inserts, updates, deletes and truncates are all sent.
+    complete: bool,
+    via_root: bool,
+    comment: Option<String>,
+    /// Members by their table, and their row's oid.
+    members: BTreeMap<Oid, Member>,
+    /// Schemas all of whose tables are members, with their row's oid.
+    schemas: BTreeMap<String, Oid>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Member {
+    row: Oid,
+    table: TableName,
+    /// Only some rows or columns are sent.
+    filtered: bool,
+}
+
+/// What is kept in the comment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    publication: Oid,
+    version: String,
+    /// Table to membership row.
+    members: BTreeMap<Oid, Oid>,
+    /// Tables that were out of the publication for some time, until they are read again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    gaps: BTreeSet<Oid>,
+}
+
+/// A followed table and the catalog rows that put it into the publication, directly or through an ancestor or schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Followed {
+    table: TableName,
+    oid: Oid,
+    rows: BTreeSet<Oid>,
+}
+
+/// The memberships at one moment, to be compared with those of a later one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Membership {
+    oid: Oid,
+    version: String,
+    tables: Vec<Followed>,
+}
+
+const PUBLICATION: &str = "SELECT p.oid, p.xmin::text, p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, \
+     p.pubviaroot, obj_description(p.oid, 'pg_publication') FROM pg_publication p WHERE p.pubname = $1";
+const MEMBERS: &str = "SELECT r.oid, r.prrelid, n.nspname::text, c.relname::text, r.prqual IS NOT NULL OR r.prattrs IS NOT NULL \
+     FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE r.prpubid = $1";
+const SCHEMAS: &str = "SELECT n.nspname::text, s.oid FROM pg_publication_namespace s \
+     JOIN pg_namespace n ON n.oid = s.pnnspid WHERE s.pnpubid = $1";
+/// A table and its partition ancestors: each may be the member that carries it.
+const ANCESTORS: &str = "SELECT c.oid, a.oid, an.nspname::text, n.nspname::text, c.relname::text \
+     FROM unnest($1::text[], $2::text[]) AS w (schema, name) \
+     JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name \
+     JOIN LATERAL (SELECT c.oid AS oid UNION SELECT relid::oid FROM pg_partition_ancestors(c.oid)) up ON true \
+     JOIN pg_class a ON a.oid = up.oid JOIN pg_namespace an ON an.oid = a.relnamespace";
+
+async fn read(client: &impl GenericClient, name: &str) -> Result<Option<Publication>> {
+    let failed = |error: tokio_postgres::Error| sql_error(format_args!("cannot read publication {name}"), &error);
+    let Some(row) = client.query_opt(PUBLICATION, &[&name]).await.map_err(failed)? else { return Ok(None) };
+    let mut publication = Publication {
+        oid: row.try_get(0).map_err(failed)?,
+        version: row.try_get(1).map_err(failed)?,
+        all_tables: row.try_get(2).map_err(failed)?,
+        complete: row.try_get(3).map_err(failed)?,
+        via_root: row.try_get(4).map_err(failed)?,
+        comment: row.try_get(5).map_err(failed)?,
+        members: BTreeMap::new(),
+        schemas: BTreeMap::new(),
+    };
+    for row in client.query(MEMBERS, &[&publication.oid]).await.map_err(failed)? {
+        let member = Member {
+            row: row.try_get(0).map_err(failed)?,
+            table: TableName::new(row.try_get::<_, &str>(2).map_err(failed)?, row.try_get::<_, &str>(3).map_err(failed)?),
+            filtered: row.try_get(4).map_err(failed)?,
+        };
+        publication.members.insert(row.try_get(1).map_err(failed)?, member);
+    }
+    for row in client.query(SCHEMAS, &[&publication.oid]).await.map_err(failed)? {
+        publication.schemas.insert(row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+    }
+    Ok(Some(publication))
+}
+
+/// Where each table stands in the publication.
+async fn followed(client: &impl GenericClient, publication: &Publication, tables: &[TableName]) -> Result<Vec<Followed>> {
+    let (schemas, names) = columns_of(tables);
+    let failed = |error: tokio_postgres::Error| sql_error("cannot look up the published tables", &error);
+    let mut found: BTreeMap<Oid, Followed> = BTreeMap::new();
+    for row in client.query(ANCESTORS, &[&schemas, &names]).await.map_err(failed)? {
+        let oid: Oid = row.try_get(0).map_err(failed)?;
+        let ancestor: Oid = row.try_get(1).map_err(failed)?;
+        let ancestor_schema: &str = row.try_get(2).map_err(failed)?;
+        let table = TableName::new(row.try_get::<_, &str>(3).map_err(failed)?, row.try_get::<_, &str>(4).map_err(failed)?);
+        let entry = found.entry(oid).or_insert_with(|| Followed { table, oid, rows: BTreeSet::new() });
+        // With the root as the face of its partitions, a partition's rows come under the root's name.
+        if ancestor == oid || !publication.via_root {
+            entry.rows.extend(publication.members.get(&ancestor).map(|member| member.row));
+            entry.rows.extend(publication.schemas.get(ancestor_schema));
+        }
+        if publication.all_tables {
+            entry.rows.insert(publication.oid);
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// Who may alter the publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Calve makes it and keeps it as it should be.
+    Calve,
+    /// It is used as it is.
+    User,
+}
+
+/// Makes sure that the publication carries exactly (its own) or at least (a user's) these tables. Returns the tables that
+/// cannot go on, and why: those that are gone or without identity, which it does not carry, and those that it did not carry
+/// all the time since calve last looked.
+pub(crate) async fn follow(
+    client: &mut Client,
+    name: &str,
+    owner: Owner,
+    tables: &[TableName],
+) -> Result<BTreeMap<TableName, StopReason>> {
+    let mut stops = unusable(client, tables).await?;
+    let usable: Vec<TableName> = tables.iter().filter(|table| !stops.contains_key(*table)).cloned().collect();
+    let found = read(client, name).await?;
+    let record = found.as_ref().and_then(|publication| record_of(publication.comment.as_deref()));
+    match (found, record) {
+        (Some(publication), None) => check(client, name, &publication, &usable).await?,
+        (None, _) if owner == Owner::User => {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!("publication {name} does not exist: run {}", create_statement(name, &usable)),
+            ));
+        }
+        (found, record) => stops.extend(manage(client, name, found, record.unwrap_or_default(), &usable).await?),
+    }
+    Ok(stops)
+}
+
+fn record_of(comment: Option<&str>) -> Option<Record> {
+    serde_json::from_str(comment?.strip_prefix(MANAGED)?).ok()
+}
+
+/// A publication that is not calve's must suffice as it is.
+async fn check(client: &Client, name: &str, publication: &Publication, tables: &[TableName]) -> Result<()> {
+    let wrong = |message: String| Err(Error::new(ErrorKind::Config, message));
+    if !publication.complete {
+        return wrong(format!(
+            "publication {name} does not send every kind of change: run ALTER PUBLICATION {} SET (publish = 'insert, update, \
+             delete, truncate')",
+            identifier(name)
+        ));
+    }
+    let followed = followed(client, publication, tables).await?;
+    for table in tables {
+        let carried = followed.iter().find(|followed| followed.table == *table);
+        let Some(carried) = carried.filter(|followed| !followed.rows.is_empty()) else {
+            return wrong(format!(
+                "publication {name} does not carry table {table}: run ALTER PUBLICATION {} ADD TABLE {}",
+                identifier(name),
+                qualified(table)
+            ));
+        };
+        let filtered = publication.members.values().any(|m| m.filtered && carried.rows.contains(&m.row));
+        if filtered {
+            return wrong(format!(
+                "publication {name} carries only some rows or columns of table {table}: remove its WHERE and its column list"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn create_statement(name: &str, tables: &[TableName]) -> String {
+    let list: Vec<String> = tables.iter().map(qualified).collect();
+    let tables = if list.is_empty() { String::new() } else { format!("FOR TABLE {} ", list.join(", ")) };
+    format!(
+        "CREATE PUBLICATION {} {tables}WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)",
+        identifier(name)
+    )
+}
+
+/// Creates calve's own publication or brings it to carry exactly these tables, remembering in its comment what it is now.
+async fn manage(
+    client: &mut Client,
+    name: &str,
+    found: Option<Publication>,
+    record: Record,
+    tables: &[TableName],
+) -> Result<BTreeMap<TableName, StopReason>> {
+    let failed = |error: tokio_postgres::Error| manage_error(name, tables, &error);
+    let transaction = client.transaction().await.map_err(failed)?;
+    let existed = found.is_some();
+    match found {
+        None => transaction.batch_execute(&create_statement(name, tables)).await.map_err(failed)?,
+        Some(before) => {
+            let statements = alterations(name, &before, tables);
+            if !statements.is_empty() {
+                transaction.batch_execute(&statements).await.map_err(failed)?;
+            }
+        }
+    }
+    let after = read(&transaction, name).await?;
+    let after = after.ok_or_else(|| Error::new(ErrorKind::Retry, format!("publication {name} was dropped just now")))?;
+    let members: BTreeMap<Oid, Oid> = after.members.iter().map(|(oid, member)| (*oid, member.row)).collect();
+    let gaps = if existed { gaps(&record, &after, &members) } else { BTreeSet::new() };
+    // Whoever ALTERs the options in this very transaction changes the version as well, so it is read after that.
+    let now = Record { publication: after.oid, version: after.version.clone(), members, gaps };
+    if now != record {
+        put_record(&transaction, name, &now).await?;
+    }
+    transaction.commit().await.map_err(failed)?;
+    let missed = after.members.iter().filter(|(oid, _)| now.gaps.contains(oid));
+    Ok(missed.map(|(_, member)| (member.table.clone(), gap_reason(&member.table, name))).collect())
+}
+
+/// Tables of `record` that are members now and were not all the time.
+fn gaps(record: &Record, after: &Publication, members: &BTreeMap<Oid, Oid>) -> BTreeSet<Oid> {
+    let other = record.publication != after.oid || (record.version != after.version && !record.version.is_empty());
+    let missed = |table: &Oid, row: &Oid| {
+        record.gaps.contains(table)
+            || record.members.get(table).is_some_and(|before| before != row || other)
+    };
+    members.iter().filter(|(table, row)| missed(table, row)).map(|(table, _)| *table).collect()
+}
+
+fn alterations(name: &str, before: &Publication, tables: &[TableName]) -> String {
+    let quoted = identifier(name);
+    let mut statements = Vec::new();
+    if !before.complete || !before.via_root {
+        statements.push(format!(
+            "ALTER PUBLICATION {quoted} SET (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)"
+        ));
+    }
+    let list = |tables: Vec<&TableName>| tables.into_iter().map(qualified).collect::<Vec<_>>().join(", ");
+    // A member with a filter is dropped and added again without it; its new row tells that rows were missed.
+    let drop: Vec<&TableName> =
+        before.members.values().filter(|m| m.filtered || !tables.contains(&m.table)).map(|m| &m.table).collect();
+    let add: Vec<&TableName> = tables
+        .iter()
+        .filter(|table| !before.members.values().any(|member| member.table == **table && !member.filtered))
+        .collect();
+    if !drop.is_empty() {
+        statements.push(format!("ALTER PUBLICATION {quoted} DROP TABLE {}", list(drop)));
+    }
+    if !add.is_empty() {
+        statements.push(format!("ALTER PUBLICATION {quoted} ADD TABLE {}", list(add)));
+    }
+    statements.join("; ")
+}
+
+async fn put_record(client: &impl GenericClient, name: &str, record: &Record) -> Result<()> {
+    let json = serde_json::to_string(record)
+        .map_err(|error| Error::with_source(ErrorKind::Bug, "the publication's record cannot be written", error))?;
+    let comment = literal(&format!("{MANAGED}{json}"));
+    let statement = format!("COMMENT ON PUBLICATION {} IS {comment}", identifier(name));
+    client.batch_execute(&statement).await.map_err(|e| sql_error(format!("cannot comment on publication {name}"), &e))
+}
+
+/// Forgets the gaps of tables that are about to be read again.
+pub(crate) async fn forgive(client: &mut Client, name: &str, tables: &[TableName]) -> Result<()> {
+    let failed = |error: tokio_postgres::Error| sql_error(format!("cannot update publication {name}"), &error);
+    let transaction = client.transaction().await.map_err(failed)?;
+    let Some(publication) = read(&transaction, name).await? else { return Ok(()) };
+    let Some(mut record) = record_of(publication.comment.as_deref()) else { return Ok(()) };
+    let before = record.gaps.len();
+    for (oid, member) in &publication.members {
+        if tables.contains(&member.table) {
+            record.gaps.remove(oid);
+        }
+    }
+    if record.gaps.len() < before {
+        put_record(&transaction, name, &record).await?;
+    }
+    transaction.commit().await.map_err(failed)
+}
+
+/// Of `tables` those that must not be published: those that are gone, and those without a usable replica identity, whose
+/// UPDATEs and DELETEs Postgres would refuse from then on.
+async fn unusable(client: &Client, tables: &[TableName]) -> Result<BTreeMap<TableName, StopReason>> {
+    const QUERY: &str = "SELECT w.schema, w.name, c.oid IS NOT NULL, \
+           EXISTS (SELECT FROM (SELECT c.oid AS oid UNION SELECT relid::oid FROM pg_partition_tree(c.oid) WHERE isleaf) leaf \
+                JOIN pg_class l ON l.oid = leaf.oid \
+               WHERE l.relreplident <> 'f' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = l.oid AND i.indisvalid \
+                 AND i.indimmediate AND CASE l.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END)) \
+         FROM unnest($1::text[], $2::text[]) AS w (schema, name) \
+         LEFT JOIN pg_namespace n ON n.nspname = w.schema \
+         LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')";
+    let (schemas, names) = columns_of(tables);
+    let failed = |error: tokio_postgres::Error| sql_error("cannot look up replica identities", &error);
+    let mut unusable = BTreeMap::new();
+    for row in client.query(QUERY, &[&schemas, &names]).await.map_err(failed)? {
+        let table =
+            TableName::new(row.try_get::<_, &str>(0).map_err(failed)?, row.try_get::<_, &str>(1).map_err(failed)?);
+        let (exists, without_identity): (bool, bool) =
+            (row.try_get(2).map_err(failed)?, row.try_get(3).map_err(failed)?);
+        if !exists {
+            unusable.insert(table.clone(), dropped(&table));
+        } else if without_identity {
+            let reason = StopReason {
+                state: "schema changed".into(),
+                detail: "it has no usable replica identity any more, and publishing it would make its UPDATEs and DELETEs fail in \
+                         Postgres"
+                    .into(),
+                remedy: format!(
+                    "run ALTER TABLE {0} ADD PRIMARY KEY (..) or ALTER TABLE {0} REPLICA IDENTITY USING INDEX .., then `calve \
+                     reload {table}`",
+                    qualified(&table)
+                ),
+            };
+            unusable.insert(table, reason);
+        }
+    }
+    Ok(unusable)
+}
+
+fn columns_of(tables: &[TableName]) -> (Vec<&str>, Vec<&str>) {
+    tables.iter().map(|table| (table.schema.as_str(), table.name.as_str())).unzip()
+}
+
+fn dropped(table: &TableName) -> StopReason {
+    StopReason {
+        state: "dropped".into(),
+        detail: "the table was dropped or renamed in Postgres".into(),
+        remedy: format!("take {table} out of the configuration, or run `calve reload {table}` once it exists again"),
+    }
+}
+
+fn manage_error(name: &str, tables: &[TableName], error: &tokio_postgres::Error) -> Error {
+    match ServerError::from_sql(error) {
+        Some(server) if server.code == code::INSUFFICIENT_PRIVILEGE => Error::new(
+            ErrorKind::Config,
+            format!(
+                "cannot make publication {name}: {server}; let the user own the tables and have CREATE on the database, or have a \
+                 superuser run {}",
+                create_statement(name, tables)
+            ),
+        ),
+        _ => sql_error(format!("cannot make publication {name}"), error),
+    }
+}
+
+fn gap_reason(table: &TableName, publication: &str) -> StopReason {
+    StopReason {
+        state: "log lost".into(),
+        detail: format!("publication {publication} was altered by hand and did not carry every change of the table"),
+        remedy: format!("leave the publication to calve and run `calve reload {table}`"),
+    }
+}
+
+impl Membership {
+    /// The memberships as they are now. A publication that is gone or sends less than everything is an error.
+    pub(crate) async fn read(client: &Client, name: &str, tables: &[TableName]) -> Result<Self> {
+        let publication = read(client, name).await?.ok_or_else(|| {
+            Error::new(
+                ErrorKind::SourceGone,
+                format!(
+                    "publication {name} was dropped: changes are missing from the stream; run `calve reload --all`, which makes it \
+                     anew, after SELECT pg_drop_replication_slot(..) of the pipeline's slot"
+                ),
+            )
+        })?;
+        if !publication.complete {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "publication {name} does not send every kind of change any more: run ALTER PUBLICATION {} SET (publish = \
+                     'insert, update, delete, truncate'), then reload the tables that were changed meanwhile",
+                    identifier(name)
+                ),
+            ));
+        }
+        let mut followed = followed(client, &publication, tables).await?;
+        let filtered: BTreeSet<Oid> = publication.members.values().filter(|m| m.filtered).map(|m| m.row).collect();
+        for table in &mut followed {
+            table.rows.retain(|row| !filtered.contains(row));
+        }
+        Ok(Self { oid: publication.oid, version: publication.version, tables: followed })
+    }
+
+    /// The tables that are gone, or may not have been carried all the time between `self` and `later`.
+    pub(crate) fn gaps(&self, later: &Self, name: &str) -> BTreeMap<TableName, StopReason> {
+        let altered = (self.oid, &self.version) != (later.oid, &later.version);
+        let mut gaps = BTreeMap::new();
+        for before in &self.tables {
+            match later.tables.iter().find(|now| now.oid == before.oid) {
+                None => _ = gaps.insert(before.table.clone(), dropped(&before.table)),
+                Some(now) if altered || before.rows.is_disjoint(&now.rows) => {
+                    gaps.insert(before.table.clone(), gap_reason(&before.table, name));
+                }
+                Some(_) => {}
+            }
+        }
+        gaps
+    }
+
+    /// Takes tables out of further comparisons.
+    pub(crate) fn forget(&mut self, tables: &BTreeMap<TableName, StopReason>) {
+        self.tables.retain(|followed| !tables.contains_key(&followed.table));
+    }
+
+    /// The oid that goes by this name.
+    pub(crate) fn oid_of(&self, table: &TableName) -> Option<Oid> {
+        self.tables.iter().find(|followed| followed.table == *table).map(|followed| followed.oid)
+    }
+}
+
+/// Removes calve's own publication; one that calve did not make stays. Returns whether it went.
+pub(crate) async fn drop(client: &Client, name: &str) -> Result<bool> {
+    match read(client, name).await? {
+        Some(publication) if record_of(publication.comment.as_deref()).is_some() => {
+            let statement = format!("DROP PUBLICATION {}", identifier(name));
+            client
+                .batch_execute(&statement)
+                .await
+                .map_err(|error| sql_error(format!("cannot drop publication {name}"), &error))?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,245 @@
+//! A table as the catalog of Postgres describes it, read once and in full: what follows from it is decided elsewhere.
+
+use calve_core::{Column, NativeType, Result, TableName};
+use tokio_postgres::types::Oid;
+use tokio_postgres::{Client, Row};
+
+use crate::error::sql_error;
+use crate::types::column_type;
+
+/// `pg_class.relkind`, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Table,
+    Partitioned,
+    /// With the word for it.
+    Other(&'static str),
+}
+
+/// `pg_class.relreplident`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// The primary key.
+    Default,
+    Index,
+    Full,
+    Nothing,
+}
+
+/// A primary key or a replica identity index.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyIndex {
+    pub(crate) name: String,
+    /// Not deferrable.
+    pub(crate) immediate: bool,
+    pub(crate) valid: bool,
+    /// Names of its key columns, in the index's order.
+    pub(crate) columns: Vec<String>,
+}
+
+/// A partition that holds rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf {
+    pub(crate) oid: Oid,
+    pub(crate) table: TableName,
+    pub(crate) kind: Kind,
+    pub(crate) logged: bool,
+    pub(crate) identity: Identity,
+    /// Names of the columns that its own identity logs; all where it is full.
+    pub(crate) key: Vec<String>,
+    pub(crate) has_toast: bool,
+    pub(crate) readable: bool,
+    pub(crate) estimated_rows: Option<u64>,
+}
+
+/// A relation of the source database.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the catalog's own yes-or-no answers")]
+pub(crate) struct Relation {
+    pub(crate) oid: Oid,
+    pub(crate) table: TableName,
+    pub(crate) kind: Kind,
+    /// Neither temporary nor unlogged.
+    pub(crate) logged: bool,
+    pub(crate) identity: Identity,
+    /// Columns that the log carries and SELECT shows, in the table's order.
+    pub(crate) columns: Vec<Column>,
+    /// Names of generated columns, which are neither loaded nor streamed.
+    pub(crate) generated: Vec<String>,
+    pub(crate) primary_key: Option<KeyIndex>,
+    pub(crate) identity_index: Option<KeyIndex>,
+    /// Whether a value may lie outside its row.
+    pub(crate) has_toast: bool,
+    /// Whether policies hide rows from the present user.
+    pub(crate) rows_hidden: bool,
+    pub(crate) readable: bool,
+    pub(crate) schema_usable: bool,
+    /// Whether the present user may do what only the owner may.
+    pub(crate) owned: bool,
+    pub(crate) owner: String,
+    pub(crate) estimated_rows: Option<u64>,
+    /// Of a partitioned table.
+    pub(crate) leaves: Vec<Leaf>,
+}
+
+const RELATION: &str = "SELECT c.oid, c.relkind::text, c.relpersistence::text, c.relreplident::text, c.reltoastrelid <> 0, \
+       pg_catalog.row_security_active(c.oid), \
+       pg_catalog.has_table_privilege(c.oid, 'SELECT') OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a \
+           WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' \
+             AND NOT pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')), \
+       pg_catalog.has_schema_privilege(n.oid, 'USAGE'), \
+       pg_catalog.pg_has_role(c.relowner, 'USAGE'), pg_catalog.pg_get_userbyid(c.relowner)::text, c.reltuples::float8 \
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+ WHERE n.nspname = $1 AND c.relname = $2";
+
+/// The type under any domains is looked up, with the modifier that the innermost domain gives it (`getBaseTypeAndTypmod`).
+/// A NOT NULL constraint that was never validated (Postgres 18) promises nothing.
+const COLUMNS: &str = "SELECT a.attname::text, a.atttypid, a.atttypmod, \
+       pg_catalog.format_type(a.atttypid, a.atttypmod), a.attgenerated::text <> '', \
+       a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conrelid = a.attrelid \
+           AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)), \
+       base.oid, base.modifier \
+  FROM pg_catalog.pg_attribute a, LATERAL ( \
+       WITH RECURSIVE step (oid, modifier, depth) AS ( \
+           SELECT a.atttypid, a.atttypmod, 0 \
+            UNION ALL \
+           SELECT t.typbasetype, t.typtypmod, step.depth + 1 \
+             FROM step JOIN pg_catalog.pg_type t ON t.oid = step.oid AND t.typtype = 'd') \
+       SELECT oid, modifier FROM step ORDER BY depth DESC LIMIT 1) base \
+ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped \
+ ORDER BY a.attnum";
+
+const KEYS: &str = "SELECT x.relname::text, i.indisprimary, i.indisreplident, i.indimmediate, i.indisvalid, \
+       ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(i.indkey) WITH ORDINALITY part (attnum, place) \
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.attnum \
+             WHERE part.place <= i.indnkeyatts ORDER BY part.place) \
+  FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid \
+ WHERE i.indrelid = $1 AND (i.indisprimary OR i.indisreplident)";
+
+const LEAVES: &str = "SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text, \
+       c.relreplident::text, c.reltoastrelid <> 0, c.reltuples::float8, \
+       pg_catalog.has_table_privilege(c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
+           AND NOT pg_catalog.row_security_active(c.oid), \
+       ARRAY(SELECT a.attname::text FROM pg_catalog.pg_index i \
+             CROSS JOIN pg_catalog.unnest(i.indkey) WITH ORDINALITY part (attnum, place) \
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.attnum \
+             WHERE i.indrelid = c.oid AND part.place <= i.indnkeyatts \
+               AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END \
+             ORDER BY part.place) \
+  FROM pg_catalog.pg_partition_tree($1::oid::regclass) tree \
+  JOIN pg_catalog.pg_class c ON c.oid = tree.relid \
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+ WHERE tree.isleaf ORDER BY c.oid";
+
+impl Relation {
+    /// Reads a relation; none where nothing has this name. Needs no privilege.
+    pub(crate) async fn read(client: &Client, table: &TableName) -> Result<Option<Self>> {
+        let failed = |error: tokio_postgres::Error| sql_error(format_args!("cannot describe table {table}"), &error);
+        let Some(row) = client.query_opt(RELATION, &[&table.schema, &table.name]).await.map_err(failed)? else {
+            return Ok(None);
+        };
+        let oid: Oid = row.try_get(0).map_err(failed)?;
+        let mut relation = Self::from_row(&row, table.clone()).map_err(failed)?;
+        for row in client.query(COLUMNS, &[&oid]).await.map_err(failed)? {
+            let (column, generated) = column(&row).map_err(failed)?;
+            if generated {
+                relation.generated.push(column.name);
+            } else {
+                relation.columns.push(column);
+            }
+        }
+        for row in client.query(KEYS, &[&oid]).await.map_err(failed)? {
+            let key = KeyIndex {
+                name: row.try_get(0).map_err(failed)?,
+                immediate: row.try_get(3).map_err(failed)?,
+                valid: row.try_get(4).map_err(failed)?,
+                columns: row.try_get(5).map_err(failed)?,
+            };
+            if row.try_get(1).map_err(failed)? {
+                relation.primary_key = Some(key.clone());
+            }
+            if row.try_get(2).map_err(failed)? {
+                relation.identity_index = Some(key);
+            }
+        }
+        if relation.kind == Kind::Partitioned {
+            let rows = client.query(LEAVES, &[&oid]).await.map_err(failed)?;
+            relation.leaves = rows.iter().map(leaf).collect::<std::result::Result<_, _>>().map_err(failed)?;
+            relation.has_toast = relation.leaves.iter().any(|leaf| leaf.has_toast);
+            relation.estimated_rows = relation.leaves.iter().map(|leaf| leaf.estimated_rows).sum();
+        }
+        Ok(Some(relation))
+    }
+
+    fn from_row(row: &Row, table: TableName) -> std::result::Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            oid: row.try_get(0)?,
+            table,
+            kind: kind(row.try_get(1)?),
+            logged: row.try_get::<_, &str>(2)? == "p",
+            identity: identity(row.try_get(3)?),
+            has_toast: row.try_get(4)?,
+            rows_hidden: row.try_get(5)?,
+            readable: row.try_get(6)?,
+            schema_usable: row.try_get(7)?,
+            owned: row.try_get(8)?,
+            owner: row.try_get(9)?,
+            estimated_rows: estimate(row.try_get(10)?),
+            columns: Vec::new(),
+            generated: Vec::new(),
+            primary_key: None,
+            identity_index: None,
+            leaves: Vec::new(),
+        })
+    }
+}
+
+fn column(row: &Row) -> std::result::Result<(Column, bool), tokio_postgres::Error> {
+    let native = NativeType { id: row.try_get(1)?, modifier: row.try_get(2)?, name: row.try_get(3)? };
+    let not_null: bool = row.try_get(5)?;
+    let ty = column_type(row.try_get(6)?, row.try_get(7)?);
+    Ok((Column { name: row.try_get(0)?, ty, nullable: !not_null, native }, row.try_get(4)?))
+}
+
+fn leaf(row: &Row) -> std::result::Result<Leaf, tokio_postgres::Error> {
+    Ok(Leaf {
+        oid: row.try_get(0)?,
+        table: TableName::new(row.try_get::<_, &str>(1)?, row.try_get::<_, &str>(2)?),
+        kind: kind(row.try_get(3)?),
+        logged: row.try_get::<_, &str>(4)? == "p",
+        identity: identity(row.try_get(5)?),
+        has_toast: row.try_get(6)?,
+        estimated_rows: estimate(row.try_get(7)?),
+        readable: row.try_get(8)?,
+        key: row.try_get(9)?,
+    })
+}
+
+fn kind(relkind: &str) -> Kind {
+    match relkind {
+        "r" => Kind::Table,
+        "p" => Kind::Partitioned,
+        "v" => Kind::Other("a view"),
+        "m" => Kind::Other("a materialized view"),
+        "f" => Kind::Other("a foreign table"),
+        "S" => Kind::Other("a sequence"),
+        "i" | "I" => Kind::Other("an index"),
+        "c" => Kind::Other("a composite type"),
+        _ => Kind::Other("no table"),
+    }
+}
+
+fn identity(relreplident: &str) -> Identity {
+    match relreplident {
+        "d" => Identity::Default,
+        "i" => Identity::Index,
+        "f" => Identity::Full,
+        _ => Identity::Nothing,
+    }
+}
+
+/// -1 stands for "never counted".
+fn estimate(reltuples: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate, checked to be positive")]
+    (reltuples >= 0.0).then_some(reltuples as u64)
+}

@@ -1,0 +1,151 @@
+//! A running stream: blocks of WAL from the transport through the decoder into the sink.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use calve_core::{ChangeSink, Error, ErrorKind, Lsn, Position, Result, StopReason, TableIndex, TableName};
+use postgres_protocol::message::backend;
+use tokio_postgres::Client;
+
+use crate::error::{ServerError, sql_error};
+use crate::guard::Guard;
+use crate::pgoutput::{Decoder, Malformed, Reader};
+use crate::slot::stream_error;
+use crate::transport::{Block, WalStream};
+
+/// `poll` returns after this long without a message.
+const SHORT_WAIT: Duration = Duration::from_millis(250);
+/// XLogData: its tag, start, end and clock come before the message of pgoutput.
+const XLOG_DATA_HEADER: usize = 1 + 3 * 8;
+
+pub(crate) struct Stream {
+    wal: WalStream,
+    guard: Guard,
+    decoder: Decoder,
+    names: Vec<TableName>,
+    slot: String,
+    /// What came and was not handled yet.
+    block: Option<Block>,
+    /// Tables that cannot go on, not said to the sink yet.
+    stops: BTreeMap<TableIndex, StopReason>,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        wal: WalStream,
+        guard: Guard,
+        decoder: Decoder,
+        names: Vec<TableName>,
+        slot: String,
+        stops: BTreeMap<TableIndex, StopReason>,
+    ) -> Self {
+        Self { wal, guard, decoder, names, slot, block: None, stops }
+    }
+
+    pub(crate) fn acknowledge(&self, lsn: Lsn) {
+        self.wal.acknowledge(lsn);
+    }
+
+    /// The table is read again: what was against it no longer counts.
+    pub(crate) fn forgive(&mut self, table: &TableName) {
+        self.stops.retain(|index, _| self.names.get(index.0) != Some(table));
+    }
+
+    pub(crate) async fn close(self) {
+        self.wal.close().await;
+    }
+
+    /// Handles what has arrived, at least one message or a short wait. Cancel-safe: a message stays in its block until it was
+    /// handled, and handling one does not wait.
+    pub(crate) async fn poll(&mut self, client: Option<&Client>, sink: &mut dyn ChangeSink) -> Result<()> {
+        let result = self.poll_block(client, sink).await;
+        if result.is_err() && self.decoder.in_transaction() {
+            sink.abort();
+        }
+        result
+    }
+
+    async fn poll_block(&mut self, client: Option<&Client>, sink: &mut dyn ChangeSink) -> Result<()> {
+        while let Some(finding) = self.guard.finding() {
+            for (table, reason) in finding? {
+                if let Some(index) = self.names.iter().position(|name| *name == table) {
+                    self.stops.insert(TableIndex(index), reason);
+                }
+            }
+        }
+        for (table, reason) in std::mem::take(&mut self.stops) {
+            sink.stop(table, reason);
+        }
+        if self.block.is_none() {
+            match tokio::time::timeout(SHORT_WAIT, self.wal.next()).await {
+                Err(_) => return Ok(()),
+                Ok(None) => return Err(Error::new(ErrorKind::Retry, "the replication connection to Postgres was lost")),
+                Ok(Some(block)) => self.block = Some(block?),
+            }
+        }
+        while !sink.is_full() {
+            let Some((tag, body)) = self.block.as_ref().and_then(Block::peek) else {
+                self.block = None;
+                return Ok(());
+            };
+            if let Some(relation) = body.get(XLOG_DATA_HEADER..).filter(|message| tag == b'd' && message.first() == Some(&b'R'))
+                && let Some(oid) = self.decoder.full_identity(relation)
+                && let Some(client) = client
+            {
+                let key = primary_key(client, oid).await?;
+                self.decoder.set_primary_key(oid, key);
+            }
+            let handled = handle(&mut self.decoder, &self.slot, tag, body, sink);
+            // Whatever became of it, it does not come again: after an error the stream is over.
+            if let Some(block) = &mut self.block {
+                block.advance();
+            }
+            handled?;
+        }
+        Ok(())
+    }
+}
+
+/// Handles one message of the protocol.
+fn handle(decoder: &mut Decoder, slot: &str, tag: u8, body: &[u8], sink: &mut dyn ChangeSink) -> Result<()> {
+    match tag {
+        b'd' => match body.first() {
+            Some(b'w') => match body.get(XLOG_DATA_HEADER..) {
+                Some(message) => decoder.message(message, sink),
+                None => Err(malformed(&Malformed::Short { what: "XLogData" })),
+            },
+            Some(b'k') => {
+                let end = Reader::new(body.get(1..).unwrap_or_default(), "keepalive").u64().map_err(|e| malformed(&e))?;
+                // Inside a transaction it tells nothing: the server has decoded further than it has sent.
+                if !decoder.in_transaction() {
+                    sink.idle(Position::Postgres(Lsn(end)));
+                }
+                Ok(())
+            }
+            byte => {
+                Err(malformed(&Malformed::Byte { what: "kind of replication message", byte: byte.copied().unwrap_or(0) }))
+            }
+        },
+        backend::ERROR_RESPONSE_TAG => Err(stream_error(slot, &ServerError::from_body(body))),
+        backend::NOTICE_RESPONSE_TAG | backend::PARAMETER_STATUS_TAG => Ok(()),
+        // The server ends the stream when it is shut down.
+        backend::COPY_DONE_TAG | backend::COMMAND_COMPLETE_TAG | backend::READY_FOR_QUERY_TAG => {
+            Err(Error::new(ErrorKind::Retry, "the server ended the replication stream"))
+        }
+        other => Err(malformed(&Malformed::Type(other))),
+    }
+}
+
+fn malformed(error: &Malformed) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the replication stream of Postgres is not what its protocol says: {error}"))
+}
+
+/// Names of the primary key's columns now, in no order; none where there is no usable one.
+async fn primary_key(client: &Client, oid: u32) -> Result<Vec<String>> {
+    const QUERY: &str = "SELECT a.attname::text FROM pg_index i \
+         JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) \
+         WHERE i.indrelid = $1 AND i.indisprimary AND i.indimmediate AND i.indisvalid";
+    let failed = |error: tokio_postgres::Error| sql_error("cannot look up a primary key", &error);
+    let rows = client.query(QUERY, &[&oid]).await.map_err(failed)?;
+    rows.iter().map(|row| row.try_get(0).map_err(failed)).collect()
+}
