@@ -113,6 +113,7 @@ prepared() {
     for job in "${preparing[@]}"; do
         wait "$job" || status=1
     done
+    preparing=()
     cat "$logs"/prepare-*.log
     return $status
 }
@@ -125,47 +126,51 @@ finish() {
     "$servers" stop-engine 2>/dev/null || true
 }
 
-need_toolchain
-python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
-trap finish EXIT
-trap 'exit 130' INT TERM
-"$servers" sweep
+# A function, so that the shell has read all of this before it runs for an hour, whatever happens to the file.
+main() {
+    need_toolchain
+    python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
+    trap finish EXIT
+    trap 'exit 130' INT TERM
+    "$servers" sweep
 
-if wanted servers || wanted unit || wanted integration || wanted crash; then
-    prepare_servers >"$logs/prepare-servers.log" 2>&1 </dev/null &
-    preparing+=($!)
-    prepare_readers >"$logs/prepare-readers.log" 2>&1 </dev/null &
-    preparing+=($!)
-fi
+    if wanted servers || wanted unit || wanted integration || wanted crash; then
+        prepare_servers >"$logs/prepare-servers.log" 2>&1 </dev/null &
+        preparing+=($!)
+        prepare_readers >"$logs/prepare-readers.log" 2>&1 </dev/null &
+        preparing+=($!)
+    fi
 
-started=$SECONDS
-if wanted fmt; then stage fmt cargo fmt --all --check || true; fi
-if wanted clippy; then stage clippy clippy || true; fi
-if wanted docs; then stage docs docs || true; fi
-built=yes ready=yes
-if wanted build || wanted unit || wanted integration || wanted crash; then
-    stage build cargo build "${build[@]}" --all-targets || built=no
-fi
-if [ ${#preparing[@]} -gt 0 ]; then stage servers prepared || ready=no; fi
-for stage in unit integration crash; do
-    wanted $stage || continue
-    if [ $built = no ]; then not_run $stage build; continue; fi
-    if [ $ready = no ]; then not_run $stage servers; continue; fi
-    case $stage in
-        unit) stage unit run_tests --lib --bins || true ;;
-        integration) stage integration run_tests --test '*' || true ;;
-        crash)
-            if [ -x integration/crash.sh ]; then
-                stage crash crash || true
-                grep -h '^RESULT' "$logs/crash.log" >&2 || true
-            else
-                say "== crash: there is no integration/crash.sh"
-            fi
-            ;;
-    esac
-done
+    local started=$SECONDS took built=yes ready=yes stage
+    if wanted fmt; then stage fmt cargo fmt --all --check || true; fi
+    if wanted clippy; then stage clippy clippy || true; fi
+    if wanted docs; then stage docs docs || true; fi
+    if wanted build || wanted unit || wanted integration || wanted crash; then
+        stage build cargo build "${build[@]}" --all-targets || built=no
+    fi
+    if [ ${#preparing[@]} -gt 0 ]; then stage servers prepared || ready=no; fi
+    for stage in unit integration crash; do
+        wanted $stage || continue
+        if [ $built = no ]; then not_run $stage build; continue; fi
+        if [ $ready = no ]; then not_run $stage servers; continue; fi
+        case $stage in
+            unit) stage unit run_tests --lib --bins || true ;;
+            integration) stage integration run_tests --test '*' || true ;;
+            crash)
+                if [ -x integration/crash.sh ]; then
+                    stage crash crash || true
+                    grep -h '^RESULT' "$logs/crash.log" >&2 || true
+                else
+                    say "== crash: there is no integration/crash.sh"
+                fi
+                ;;
+        esac
+    done
 
-took=$((SECONDS - started))
-printf '\n%s%-20s %4d:%02d\n' "$table" total $((took / 60)) $((took % 60))
-printf '%d passed, %d failed\n' $passed $failed
-[ $failed = 0 ]
+    took=$((SECONDS - started))
+    printf '\n%s%-20s %4d:%02d\n' "$table" total $((took / 60)) $((took % 60))
+    printf '%d passed, %d failed\n' $passed $failed
+    [ $failed = 0 ]
+}
+
+main; exit
