@@ -229,15 +229,16 @@ impl Committer<'_> {
         let mut jobs = Vec::new();
         for (part, index, garbage) in parts {
             let entry = &self.ledger.entries[index];
+            let unstamped = self.ledger.rules.broken(Mutation::NoStamp);
             let stamp = Stamp {
-                checkpoint: intent.id,
-                position: part.high.clone(),
+                checkpoint: if unstamped { part.base } else { intent.id },
+                position: if unstamped { part.low.clone() } else { part.high.clone() },
                 schema: Arc::clone(&part.schema),
                 source: self.identity.clone(),
             };
             let commit = TableCommit {
                 deltas: part.deltas.clone(),
-                stamp: (!self.ledger.rules.broken(Mutation::NoStamp)).then_some(stamp),
+                stamp: Some(stamp),
                 complete_to: Some(claim.clone()),
                 leave: leave.intersection(&entry.member_of).copied().collect(),
                 ..TableCommit::default()

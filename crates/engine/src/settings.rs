@@ -47,7 +47,7 @@ impl Default for Settings {
 /// A rule of the protocol that is switched off. Each carries weight: without it rows are lost or doubled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
-    /// The data commit carries no stamp.
+    /// The data commit leaves the stamp as it was.
     NoStamp,
     /// Transactions at or below a table's own position are not skipped.
     SkipOff,
