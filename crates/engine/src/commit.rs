@@ -89,7 +89,9 @@ impl Committer<'_> {
     ) -> Step<()> {
         let mut loading = true;
         loop {
-            let wait = (self.raised + self.settings.idle_interval).saturating_sub(self.environment.now());
+            // Commits of data record completeness as they go; only when none comes is one made for that alone.
+            let quiet = self.settings.idle_interval.max(self.settings.checkpoint_interval * 2);
+            let wait = (self.raised + quiet).saturating_sub(self.environment.now());
             tokio::select! {
                 biased;
                 load = loads.recv(), if loading => match load {
