@@ -1,0 +1,130 @@
+//! The named places at which the binary can be told to die, and which of them a campaign has been to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::options::Mutation;
+use crate::random::Random;
+
+/// Every failpoint of the binary, by name. A test holds this list against the code.
+pub const ALL: &[&str] = &["positions.advanced", "positions.intent-written"];
+
+/// From this many rounds on a campaign must have been everywhere.
+pub(super) const ROUNDS_FOR_ALL: u32 = 15;
+
+/// Where and when a run of calve dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failpoint {
+    pub(super) name: &'static str,
+    /// Which passage of the place.
+    pub(super) passage: u64,
+}
+
+impl Failpoint {
+    /// Whether it lies on the way of a load, so that there must be one.
+    pub(super) fn needs_load(self) -> bool {
+        self.name.contains("load")
+    }
+
+    /// As the binary's environment has it.
+    pub(super) fn variable(self) -> String {
+        format!("{}:{}", self.name, self.passage)
+    }
+}
+
+/// How often each failpoint was hit and tried.
+#[derive(Clone, Debug)]
+pub(super) struct Coverage {
+    hits: BTreeMap<&'static str, u64>,
+    tries: BTreeMap<&'static str, u64>,
+}
+
+impl Coverage {
+    /// Of all failpoints; of those where the broken rule shows, where one is broken.
+    pub(super) fn new(mutation: Option<Mutation>) -> Self {
+        let telling = |name: &&&str| match mutation {
+            None => true,
+            Some(_) => name.starts_with("commit") || name.starts_with("positions"),
+        };
+        let hits: BTreeMap<&'static str, u64> = ALL.iter().filter(telling).map(|name| (*name, 0)).collect();
+        Self { tries: hits.clone(), hits }
+    }
+
+    /// The next one to try: one of those that were hit least, and of these one that was tried least.
+    pub(super) fn next(&mut self, random: &mut Random) -> Failpoint {
+        let rank = |name: &&'static str| (self.hits[*name].min(3), self.tries[*name]);
+        let least = self.hits.keys().map(|name| rank(&name)).min().expect("there are failpoints");
+        let candidates: Vec<&'static str> = self.hits.keys().copied().filter(|name| rank(&name) == least).collect();
+        let name = *random.pick(&candidates);
+        let tries = self.tries.entry(name).or_default();
+        *tries += 1;
+        // A place that was not reached is tried at its first passage.
+        let passage = if self.hits[name] == 0 && *tries > 1 { 1 } else { random.between(1, 6) };
+        Failpoint { name, passage }
+    }
+
+    /// The binary died there.
+    pub(super) fn hit(&mut self, failpoint: Failpoint) {
+        *self.hits.entry(failpoint.name).or_default() += 1;
+    }
+
+    /// Those never hit.
+    pub(super) fn missed(&self) -> Vec<&'static str> {
+        self.hits.iter().filter(|(_, hits)| **hits == 0).map(|(name, _)| *name).collect()
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hit = self.hits.len() - self.missed().len();
+        write!(f, "failpoints hit: {hit} of {}", self.hits.len())?;
+        for (name, hits) in &self.hits {
+            write!(f, "\n  {name}: {hits} hits in {} tries", self.tries[name])?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Names in calls such as `failpoint::hit("commit.swapped")` in the sources below a directory.
+    fn names_in(directory: &Path, into: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(directory).expect("sources can be listed") {
+            let path = entry.expect("sources can be listed").path();
+            if path.is_dir() {
+                names_in(&path, into);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("sources can be read");
+                for call in text.split("failpoint::hit(").skip(1) {
+                    let name = call.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
+                    into.insert(name.expect("a failpoint is named where it is hit").to_owned());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_list_is_that_of_the_code() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        let mut found = BTreeSet::new();
+        names_in(&crates, &mut found);
+        let listed: BTreeSet<String> = ALL.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(found, listed);
+    }
+
+    #[test]
+    fn the_least_visited_comes_next() {
+        let mut random = Random::new(1);
+        let mut coverage = Coverage::new(None);
+        for _ in ALL {
+            let next = coverage.next(&mut random);
+            coverage.hit(next);
+        }
+        assert_eq!(coverage.missed(), Vec::<&str>::new());
+    }
+}

@@ -1,0 +1,1 @@
+//! A table over tens of thousands of commits.
