@@ -22,7 +22,12 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Compares the publication with what it was at the start of the stream, from now on.
-    pub(crate) fn spawn(connect: ConnectConfig, publication: String, tables: Vec<TableName>, start: Membership) -> Self {
+    pub(crate) fn spawn(
+        connect: ConnectConfig,
+        publication: String,
+        tables: Vec<TableName>,
+        start: Membership,
+    ) -> Self {
         let (sender, findings) = mpsc::channel(1);
         let task = tokio::spawn(async move {
             let mut watch = Watch { connect, publication, tables, before: start, client: None };

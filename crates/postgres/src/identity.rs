@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn only_a_log_that_goes_on_where_the_lake_ends_is_the_same() {
-        let history = TimelineHistory::parse("1\t0/3000000\tno recovery target specified\n\n# x\n2\t0/5000000\tpromoted\n");
+        let history =
+            TimelineHistory::parse("1\t0/3000000\tno recovery target specified\n\n# x\n2\t0/5000000\tpromoted\n");
         let before = identity("1", 2);
         for (now, at, same) in [
             (identity("1", 2), 0x9_000_000, true),

@@ -103,7 +103,10 @@ async fn read(client: &impl GenericClient, name: &str) -> Result<Option<Publicat
     for row in client.query(MEMBERS, &[&publication.oid]).await.map_err(failed)? {
         let member = Member {
             row: row.try_get(0).map_err(failed)?,
-            table: TableName::new(row.try_get::<_, &str>(2).map_err(failed)?, row.try_get::<_, &str>(3).map_err(failed)?),
+            table: TableName::new(
+                row.try_get::<_, &str>(2).map_err(failed)?,
+                row.try_get::<_, &str>(3).map_err(failed)?,
+            ),
             filtered: row.try_get(4).map_err(failed)?,
         };
         publication.members.insert(row.try_get(1).map_err(failed)?, member);
@@ -115,7 +118,11 @@ async fn read(client: &impl GenericClient, name: &str) -> Result<Option<Publicat
 }
 
 /// Where each table stands in the publication.
-async fn followed(client: &impl GenericClient, publication: &Publication, tables: &[TableName]) -> Result<Vec<Followed>> {
+async fn followed(
+    client: &impl GenericClient,
+    publication: &Publication,
+    tables: &[TableName],
+) -> Result<Vec<Followed>> {
     let (schemas, names) = columns_of(tables);
     let failed = |error: tokio_postgres::Error| sql_error("cannot look up the published tables", &error);
     let mut found: BTreeMap<Oid, Followed> = BTreeMap::new();
@@ -123,7 +130,8 @@ async fn followed(client: &impl GenericClient, publication: &Publication, tables
         let oid: Oid = row.try_get(0).map_err(failed)?;
         let ancestor: Oid = row.try_get(1).map_err(failed)?;
         let ancestor_schema: &str = row.try_get(2).map_err(failed)?;
-        let table = TableName::new(row.try_get::<_, &str>(3).map_err(failed)?, row.try_get::<_, &str>(4).map_err(failed)?);
+        let table =
+            TableName::new(row.try_get::<_, &str>(3).map_err(failed)?, row.try_get::<_, &str>(4).map_err(failed)?);
         let entry = found.entry(oid).or_insert_with(|| Followed { table, oid, rows: BTreeSet::new() });
         // With the root as the face of its partitions, a partition's rows come under the root's name.
         if ancestor == oid || !publication.via_root {
@@ -206,7 +214,44 @@ async fn check(client: &Client, name: &str, publication: &Publication, tables: &
     Ok(())
 }
 
-fn create_statement(name: &str, tables: &[TableName]) -> String {
+/// How a publication stands before a pipeline uses it.
+pub(crate) enum Standing {
+    /// It does not exist.
+    Missing,
+    /// Calve made it.
+    Managed {
+        /// Whether the present user may alter it.
+        owned: bool,
+        owner: String,
+        /// Tables in it.
+        members: BTreeSet<Oid>,
+    },
+    /// Somebody else did, and whether it suffices.
+    Foreign(Result<()>),
+}
+
+/// Looks at a publication without changing anything.
+pub(crate) async fn standing(client: &Client, name: &str, tables: &[TableName]) -> Result<Standing> {
+    let failed = |error: tokio_postgres::Error| sql_error(format_args!("cannot read publication {name}"), &error);
+    let Some(publication) = read(client, name).await? else { return Ok(Standing::Missing) };
+    if record_of(publication.comment.as_deref()).is_none() {
+        return Ok(Standing::Foreign(check(client, name, &publication, tables).await));
+    }
+    let row = client
+        .query_one(
+            "SELECT pg_has_role(p.pubowner, 'USAGE'), pg_get_userbyid(p.pubowner)::text FROM pg_publication p WHERE p.oid = $1",
+            &[&publication.oid],
+        )
+        .await
+        .map_err(failed)?;
+    Ok(Standing::Managed {
+        owned: row.try_get(0).map_err(failed)?,
+        owner: row.try_get(1).map_err(failed)?,
+        members: publication.members.into_keys().collect(),
+    })
+}
+
+pub(crate) fn create_statement(name: &str, tables: &[TableName]) -> String {
     let list: Vec<String> = tables.iter().map(qualified).collect();
     let tables = if list.is_empty() { String::new() } else { format!("FOR TABLE {} ", list.join(", ")) };
     format!(
@@ -236,7 +281,8 @@ async fn manage(
         }
     }
     let after = read(&transaction, name).await?;
-    let after = after.ok_or_else(|| Error::new(ErrorKind::Retry, format!("publication {name} was dropped just now")))?;
+    let after =
+        after.ok_or_else(|| Error::new(ErrorKind::Retry, format!("publication {name} was dropped just now")))?;
     let members: BTreeMap<Oid, Oid> = after.members.iter().map(|(oid, member)| (*oid, member.row)).collect();
     let gaps = if existed { gaps(&record, &after, &members) } else { BTreeSet::new() };
     // Whoever ALTERs the options in this very transaction changes the version as well, so it is read after that.
@@ -253,8 +299,7 @@ async fn manage(
 fn gaps(record: &Record, after: &Publication, members: &BTreeMap<Oid, Oid>) -> BTreeSet<Oid> {
     let other = record.publication != after.oid || (record.version != after.version && !record.version.is_empty());
     let missed = |table: &Oid, row: &Oid| {
-        record.gaps.contains(table)
-            || record.members.get(table).is_some_and(|before| before != row || other)
+        record.gaps.contains(table) || record.members.get(table).is_some_and(|before| before != row || other)
     };
     members.iter().filter(|(table, row)| missed(table, row)).map(|(table, _)| *table).collect()
 }

@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use crate::config::ConnectConfig;
 use crate::error::{ServerError, code, sql_error};
 use crate::sql::{identifier, literal};
-use crate::transport::{Reply, ReplicationConnection};
+use crate::transport::{ReplicationConnection, Reply};
 
 /// How the server describes a slot (`pg_replication_slots`), and where its log stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,10 @@ pub(crate) async fn status(client: &Client, config: &ConnectConfig, slot: &str) 
     Ok(Some(SlotStatus {
         active_pid: row.try_get(3).map_err(|e| error(&e))?,
         confirmed_flush: lsn(4)?,
-        retained_bytes: row.try_get::<_, Option<i64>>(7).map_err(|e| error(&e))?.and_then(|bytes| bytes.try_into().ok()),
+        retained_bytes: row
+            .try_get::<_, Option<i64>>(7)
+            .map_err(|e| error(&e))?
+            .and_then(|bytes| bytes.try_into().ok()),
         safe_bytes: row.try_get(6).map_err(|e| error(&e))?,
         current: lsn(8)?.unwrap_or_default(),
         invalidated,
@@ -153,7 +156,10 @@ impl ExportedSnapshot {
                 })?;
                 Ok(Self { connection, name: name.clone(), position })
             }
-            _ => Err(Error::new(ErrorKind::Corrupt, "CREATE_REPLICATION_SLOT answered without a snapshot; please report this")),
+            _ => Err(Error::new(
+                ErrorKind::Corrupt,
+                "CREATE_REPLICATION_SLOT answered without a snapshot; please report this",
+            )),
         }
     }
 
@@ -236,7 +242,9 @@ pub(crate) fn stream_error(slot: &str, error: &ServerError) -> Error {
         code::UNDEFINED_OBJECT => {
             gone(format!("{error}: the log it kept is gone; run `calve reload --all` to read the tables again"))
         }
-        code::NOT_IN_PREREQUISITE_STATE if error.message.contains("can no longer") || error.message.contains("invalidated") => {
+        code::NOT_IN_PREREQUISITE_STATE
+            if error.message.contains("can no longer") || error.message.contains("invalidated") =>
+        {
             lost(slot, error.detail.as_deref().unwrap_or(&error.message))
         }
         code::INSUFFICIENT_PRIVILEGE => Error::new(

@@ -144,11 +144,15 @@ impl PostgresSource {
 
     async fn refuse_standby(&mut self) -> Result<()> {
         let row = self.client().await?.query_one("SELECT pg_is_in_recovery()", &[]).await;
-        let standby = row.and_then(|row| row.try_get(0)).map_err(|e| sql_error("cannot ask for the server's role", &e))?;
+        let standby =
+            row.and_then(|row| row.try_get(0)).map_err(|e| sql_error("cannot ask for the server's role", &e))?;
         if standby {
             return Err(Error::new(
                 ErrorKind::Retry,
-                format!("{} is a standby: give the address of the primary, or wait for its promotion", self.settings.connect),
+                format!(
+                    "{} is a standby: give the address of the primary, or wait for its promotion",
+                    self.settings.connect
+                ),
             ));
         }
         Ok(())
@@ -254,7 +258,8 @@ impl ChangeSource for PostgresSource {
             literal(&identifier(&publication)).trim_start()
         );
         let connection = slot::open_stream(&connect, &slot, &command, timeout).await?;
-        let wal = WalStream::spawn(connection, self.acknowledged, stream_settings(timeout, self.settings.read_ahead_bytes));
+        let wal =
+            WalStream::spawn(connection, self.acknowledged, stream_settings(timeout, self.settings.read_ahead_bytes));
 
         let mut stops = BTreeMap::new();
         for (index, table) in tables.iter().enumerate() {

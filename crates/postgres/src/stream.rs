@@ -79,7 +79,9 @@ impl Stream {
         if self.block.is_none() {
             match tokio::time::timeout(SHORT_WAIT, self.wal.next()).await {
                 Err(_) => return Ok(()),
-                Ok(None) => return Err(Error::new(ErrorKind::Retry, "the replication connection to Postgres was lost")),
+                Ok(None) => {
+                    return Err(Error::new(ErrorKind::Retry, "the replication connection to Postgres was lost"));
+                }
                 Ok(Some(block)) => self.block = Some(block?),
             }
         }
@@ -88,7 +90,8 @@ impl Stream {
                 self.block = None;
                 return Ok(());
             };
-            if let Some(relation) = body.get(XLOG_DATA_HEADER..).filter(|message| tag == b'd' && message.first() == Some(&b'R'))
+            if let Some(relation) =
+                body.get(XLOG_DATA_HEADER..).filter(|message| tag == b'd' && message.first() == Some(&b'R'))
                 && let Some(oid) = self.decoder.full_identity(relation)
                 && let Some(client) = client
             {
@@ -115,16 +118,18 @@ fn handle(decoder: &mut Decoder, slot: &str, tag: u8, body: &[u8], sink: &mut dy
                 None => Err(malformed(&Malformed::Short { what: "XLogData" })),
             },
             Some(b'k') => {
-                let end = Reader::new(body.get(1..).unwrap_or_default(), "keepalive").u64().map_err(|e| malformed(&e))?;
+                let end =
+                    Reader::new(body.get(1..).unwrap_or_default(), "keepalive").u64().map_err(|e| malformed(&e))?;
                 // Inside a transaction it tells nothing: the server has decoded further than it has sent.
                 if !decoder.in_transaction() {
                     sink.idle(Position::Postgres(Lsn(end)));
                 }
                 Ok(())
             }
-            byte => {
-                Err(malformed(&Malformed::Byte { what: "kind of replication message", byte: byte.copied().unwrap_or(0) }))
-            }
+            byte => Err(malformed(&Malformed::Byte {
+                what: "kind of replication message",
+                byte: byte.copied().unwrap_or(0),
+            })),
         },
         backend::ERROR_RESPONSE_TAG => Err(stream_error(slot, &ServerError::from_body(body))),
         backend::NOTICE_RESPONSE_TAG | backend::PARAMETER_STATUS_TAG => Ok(()),

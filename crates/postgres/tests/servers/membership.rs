@@ -1,0 +1,157 @@
+//! The publication: made, kept, and watched.
+
+use calve_core::{ChangeSource, ErrorKind, LoadEvent, TableName};
+use calve_postgres::PostgresSource;
+
+use crate::database::{Database, VERSIONS, begin, start};
+use crate::recorder::Recorder;
+
+fn names(tables: &[&str]) -> Vec<TableName> {
+    tables.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+const MEMBERS: &str = "SELECT coalesce(string_agg(tablename, ',' ORDER BY tablename), '') FROM pg_publication_tables";
+
+#[tokio::test]
+async fn calves_own_publication_carries_exactly_the_tables() {
+    for version in VERSIONS {
+        let db = Database::create(version).await;
+        db.run(r#"CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE "B ""x"" é" (id int PRIMARY KEY); CREATE TABLE c (id int)"#).await;
+        let mut source = PostgresSource::new(db.settings());
+        source.follow(&names(&["public.a", r#"public."B ""x"" é""#])).await.unwrap();
+        assert_eq!(db.text(MEMBERS).await, r#"B "x" é,a"#);
+        source.follow(&names(&["public.a"])).await.unwrap();
+        assert_eq!(db.text(MEMBERS).await, "a");
+        // A table without a key would lose its UPDATEs and DELETEs.
+        source.follow(&names(&["public.a", "public.c"])).await.unwrap();
+        assert_eq!(db.text(MEMBERS).await, "a");
+        db.run("INSERT INTO c VALUES (1); UPDATE c SET id = 2").await;
+        db.drop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_users_publication_is_used_as_it_is() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE a (id int PRIMARY KEY, v int); CREATE TABLE b (id int PRIMARY KEY)").await;
+    let mut settings = db.settings();
+    settings.publication = "mine".into();
+    settings.manage_publication = false;
+    let mut source = PostgresSource::new(settings);
+    for (sql, expected) in [
+        ("SELECT 1", "does not exist: run CREATE PUBLICATION \"mine\" FOR TABLE \"public\".\"a\""),
+        ("CREATE PUBLICATION mine FOR TABLE b", "does not carry table public.a"),
+        ("ALTER PUBLICATION mine ADD TABLE a WHERE (id > 1)", "only some rows or columns of table public.a"),
+        ("ALTER PUBLICATION mine SET TABLE a (id)", "only some rows or columns of table public.a"),
+        ("ALTER PUBLICATION mine SET TABLE a; ALTER PUBLICATION mine SET (publish = 'insert')", "every kind of change"),
+    ] {
+        db.run(sql).await;
+        let error = source.follow(&names(&["public.a"])).await.expect_err(sql);
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains(expected), "{sql}: {error}");
+    }
+    for publication in ["FOR TABLE a, b", "FOR ALL TABLES", "FOR TABLES IN SCHEMA public"] {
+        db.run(&format!("DROP PUBLICATION mine; CREATE PUBLICATION mine {publication}")).await;
+        let before = db.text(MEMBERS).await;
+        source.follow(&names(&["public.a"])).await.unwrap();
+        assert_eq!(db.text(MEMBERS).await, before, "{publication} was altered");
+    }
+    db.drop().await;
+}
+
+#[tokio::test]
+async fn a_table_taken_out_and_put_back_while_we_run_stops() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY)").await;
+    let settings = db.settings();
+    let publication = settings.publication.clone();
+    let (mut source, tables, _) = start(settings, &["public.a", "public.b"]).await;
+    let mut sink = Recorder::new(&tables);
+    db.run(&format!("ALTER PUBLICATION {publication} DROP TABLE a; INSERT INTO a VALUES (1)")).await;
+    db.run(&format!("ALTER PUBLICATION {publication} ADD TABLE a; INSERT INTO b VALUES (1)")).await;
+    sink.until(&mut source, "the stop", |sink| !sink.stops.is_empty()).await;
+    assert_eq!(sink.stops.len(), 1);
+    assert_eq!((sink.stops[0].0.as_str(), sink.stops[0].1.state.as_str()), ("public.a", "log lost"));
+    source.stop().await;
+    db.drop().await;
+}
+
+#[tokio::test]
+async fn a_table_taken_out_and_put_back_while_we_are_down_stops_until_it_is_read_again() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO a VALUES (7)").await;
+    let settings = db.settings();
+    let publication = settings.publication.clone();
+    let (mut source, tables, _) = start(settings.clone(), &["public.a", "public.b"]).await;
+    source.stop().await;
+    db.run(&format!("ALTER PUBLICATION {publication} DROP TABLE a; ALTER PUBLICATION {publication} ADD TABLE a")).await;
+    // It is remembered however often a start fails.
+    for _ in 0..2 {
+        PostgresSource::new(settings.clone()).follow(&names(&["public.a", "public.b"])).await.unwrap();
+    }
+    let mut source = PostgresSource::new(settings.clone());
+    begin(&mut source, &["public.a", "public.b"]).await;
+    let mut sink = Recorder::new(&tables);
+    sink.until(&mut source, "the stop", |sink| !sink.stops.is_empty()).await;
+    assert_eq!((sink.stops[0].0.as_str(), sink.stops[0].1.state.as_str()), ("public.a", "log lost"));
+    source.stop().await;
+
+    begin(&mut source, &["public.a", "public.b"]).await;
+    let mut load = source.start_load(&names(&["public.a"])).await.unwrap();
+    let mut rows = 0;
+    while let Some(event) = load.next().await.unwrap() {
+        if let LoadEvent::Rows(_, buffer) = event {
+            rows += buffer.len();
+        }
+    }
+    assert_eq!(rows, 1);
+    let mut sink = Recorder::new(&tables);
+    db.run("INSERT INTO a VALUES (8)").await;
+    assert_eq!(sink.transactions(&mut source, 1).await, [["a Insert id=8"]]);
+    assert!(sink.stops.is_empty(), "{:?}", sink.stops);
+    source.stop().await;
+    PostgresSource::new(settings).follow(&names(&["public.a", "public.b"])).await.unwrap();
+    db.drop().await;
+}
+
+#[tokio::test]
+async fn a_dropped_publication_ends_the_stream_with_a_clear_error() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE a (id int PRIMARY KEY)").await;
+    let settings = db.settings();
+    let publication = settings.publication.clone();
+    let (mut source, tables, _) = start(settings, &["public.a"]).await;
+    let mut sink = Recorder::new(&tables);
+    db.run(&format!("DROP PUBLICATION {publication}; INSERT INTO a VALUES (1)")).await;
+    let error = loop {
+        if let Err(error) = source.poll(&mut sink).await {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::SourceGone, "{error}");
+    assert!(error.to_string().contains(&publication), "{error}");
+    source.stop().await;
+    db.drop().await;
+}
+
+#[tokio::test]
+async fn partitions_arrive_as_their_root() {
+    for version in VERSIONS {
+        let db = Database::create(version).await;
+        db.run("CREATE TABLE p (id int PRIMARY KEY, v int) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)")
+            .await;
+        let (mut source, tables, _) = start(db.settings(), &["public.p"]).await;
+        let mut sink = Recorder::new(&tables);
+        db.run("INSERT INTO p VALUES (1, 1)").await;
+        db.run("CREATE TABLE p2 (v int, id int PRIMARY KEY); ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10) TO (20)").await;
+        db.run("INSERT INTO p VALUES (11, 2); UPDATE p SET id = 12 WHERE id = 1").await;
+        let transactions: Vec<String> = sink.transactions(&mut source, 2).await.into_iter().flatten().collect();
+        assert_eq!(
+            transactions,
+            ["p Insert id=1 v=1", "p Insert id=11 v=2", "p Delete id=1", "p Insert id=12 v=1"],
+            "Postgres {version}"
+        );
+        source.stop().await;
+        db.drop().await;
+    }
+}

@@ -1,0 +1,273 @@
+//! Rows, transactions, positions and the conversation with the server.
+
+use std::time::{Duration, Instant};
+
+use calve_core::{ChangeSource, ErrorKind, Lsn, Position};
+use calve_postgres::PostgresSource;
+
+use crate::database::{Database, VERSIONS, begin, start};
+use crate::recorder::{Recorder, durable};
+
+#[tokio::test]
+async fn every_kind_of_change_arrives_in_order() {
+    for version in VERSIONS {
+        let db = Database::create(version).await;
+        db.run(
+            "CREATE TABLE a (id int PRIMARY KEY, v text); CREATE TABLE b (x bigint, y text, v int, PRIMARY KEY (y, x))",
+        )
+        .await;
+        db.run("CREATE TABLE other (id int PRIMARY KEY)").await;
+        let (mut source, tables, _) = start(db.settings(), &["public.a", "public.b"]).await;
+        let mut sink = Recorder::new(&tables);
+        db.run("INSERT INTO a VALUES (1, 'one'), (2, NULL)").await;
+        db.run("INSERT INTO other VALUES (1)").await;
+        db.run("BEGIN; INSERT INTO b VALUES (1, 'k', 10); UPDATE a SET v = 'two' WHERE id = 2; UPDATE a SET id = 3 WHERE id = 1; \
+                UPDATE b SET x = 2, v = 11; DELETE FROM a WHERE id = 2; COMMIT")
+        .await;
+        db.run("BEGIN; INSERT INTO a VALUES (9, 'gone'); ROLLBACK").await;
+        db.run("BEGIN; INSERT INTO a VALUES (4, 'kept'); SAVEPOINT s; INSERT INTO a VALUES (5, 'gone'); ROLLBACK TO s; COMMIT").await;
+        db.run("TRUNCATE a, b, other").await;
+        let mut transactions = sink.transactions(&mut source, 4).await;
+        transactions.retain(|transaction| !transaction.is_empty());
+        let expected: [&[&str]; 4] = [
+            &["a Insert id=1 v=one", "a Insert id=2 v=NULL"],
+            &[
+                "b Insert x=1 y=k v=10",
+                "a Update id=2 v=two",
+                "a UpdateFrom id=1 -> id=3 v=one",
+                "b UpdateFrom y=k x=1 -> x=2 y=k v=11",
+                "a Delete id=2",
+            ],
+            &["a Insert id=4 v=kept"],
+            &["a Truncate", "b Truncate"],
+        ];
+        assert_eq!(transactions, expected, "Postgres {version}");
+        source.stop().await;
+        db.drop().await;
+    }
+}
+
+#[tokio::test]
+async fn large_values_that_an_update_leaves_alone_are_kept_or_stop_the_table() {
+    for version in VERSIONS {
+        let db = Database::create(version).await;
+        for (table, identity) in [("d", "DEFAULT"), ("f", "FULL"), ("i", "USING INDEX i_k")] {
+            db.run(&format!("CREATE TABLE {table} (id int PRIMARY KEY, k int NOT NULL, v int, big text)")).await;
+            db.run(&format!("ALTER TABLE {table} ALTER COLUMN big SET STORAGE EXTERNAL")).await;
+            if table == "i" {
+                db.run("CREATE UNIQUE INDEX i_k ON i (k)").await;
+            }
+            db.run(&format!("ALTER TABLE {table} REPLICA IDENTITY {identity}")).await;
+        }
+        let (mut source, tables, _) = start(db.settings(), &["public.d", "public.f", "public.i"]).await;
+        let mut sink = Recorder::new(&tables);
+        for table in ["d", "f", "i"] {
+            db.run(&format!("INSERT INTO {table} VALUES (1, 7, 1, repeat('x', 10000))")).await;
+            db.run(&format!("UPDATE {table} SET v = 2")).await;
+        }
+        db.run("UPDATE f SET id = 2; DELETE FROM f; DELETE FROM d").await;
+        let transactions = sink.transactions(&mut source, 7).await;
+        assert_eq!(transactions[1], [""; 0], "nothing of a stopped table is passed on");
+        assert_eq!(
+            transactions[2..4],
+            [["f Insert id=1 k=7 v=1 big=10000 bytes"], ["f UpdateFrom id=1 -> id=1 k=7 v=2 big=10000 bytes"]]
+        );
+        assert_eq!(transactions[6], ["f UpdateFrom id=1 -> id=2 k=7 v=2 big=10000 bytes", "f Delete id=2"]);
+        let stops: Vec<_> = sink.stops.iter().map(|(table, reason)| (table.as_str(), reason.state.as_str())).collect();
+        assert_eq!(stops, [("public.d", "unchanged TOAST"), ("public.i", "unchanged TOAST")], "Postgres {version}");
+        let detail = &sink.stops[1].1.detail;
+        assert!(detail.contains("k = 7") && detail.contains("column big"), "{detail}");
+        source.stop().await;
+        db.drop().await;
+    }
+}
+
+#[tokio::test]
+async fn values_that_cannot_be_kept_and_altered_tables_stop_with_a_reason() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE dates (id int PRIMARY KEY, v date); CREATE TABLE fine (id int PRIMARY KEY)").await;
+    for table in ["added", "dropped", "renamed", "retyped", "rekeyed", "recreated", "moved", "nulls", "unkeyed"] {
+        db.run(&format!("CREATE TABLE {table} (id int PRIMARY KEY, k int NOT NULL UNIQUE, v varchar(5))")).await;
+    }
+    db.run("ALTER TABLE unkeyed REPLICA IDENTITY FULL").await;
+    let names = [
+        "dates",
+        "fine",
+        "added",
+        "dropped",
+        "renamed",
+        "retyped",
+        "rekeyed",
+        "recreated",
+        "moved",
+        "nulls",
+        "unkeyed",
+    ]
+    .map(|name| format!("public.{name}"));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (mut source, tables, _) = start(db.settings(), &names).await;
+    let mut sink = Recorder::new(&tables);
+    db.run("INSERT INTO dates VALUES (1, 'infinity')").await;
+    db.run("ALTER TABLE added ADD COLUMN w int; INSERT INTO added VALUES (1, 1)").await;
+    db.run("ALTER TABLE dropped DROP COLUMN v; INSERT INTO dropped VALUES (1, 1)").await;
+    db.run("ALTER TABLE renamed RENAME v TO w; INSERT INTO renamed VALUES (1, 1)").await;
+    db.run("ALTER TABLE retyped ALTER v TYPE varchar(9); INSERT INTO retyped VALUES (1, 1)").await;
+    db.run("ALTER TABLE rekeyed REPLICA IDENTITY USING INDEX rekeyed_k_key; INSERT INTO rekeyed VALUES (1, 1)").await;
+    db.run("ALTER TABLE moved RENAME TO elsewhere; INSERT INTO elsewhere VALUES (1, 1)").await;
+    db.run("ALTER TABLE nulls ALTER k DROP NOT NULL; INSERT INTO nulls VALUES (1, NULL)").await;
+    db.run("ALTER TABLE unkeyed DROP CONSTRAINT unkeyed_pkey; INSERT INTO unkeyed VALUES (1, 1)").await;
+    db.run("INSERT INTO fine VALUES (1)").await;
+    sink.until(&mut source, "the rows of the last table", |sink| {
+        sink.transactions.iter().flatten().any(|change| change == "fine Insert id=1")
+    })
+    .await;
+    let stops: Vec<(&str, &str)> =
+        sink.stops.iter().map(|(table, reason)| (table.as_str(), reason.detail.as_str())).collect();
+    let expected = [
+        ("public.dates", "column v of the row with id = 1 holds"),
+        ("public.added", "column w was added"),
+        ("public.dropped", "column v was dropped"),
+        ("public.renamed", "column v was renamed to"),
+        ("public.retyped", "the type of column v changed"),
+        ("public.rekeyed", "changed from (id) to (k)"),
+        ("public.moved", "was renamed to public.elsewhere"),
+        ("public.nulls", "column k was NOT NULL and holds NULL in the row with id = 1"),
+        ("public.unkeyed", "changed from (id) to ()"),
+    ];
+    assert_eq!(stops.len(), expected.len(), "{stops:#?}");
+    for ((table, detail), (expected_table, expected_detail)) in stops.iter().zip(expected) {
+        assert_eq!(*table, expected_table);
+        assert!(detail.contains(expected_detail), "{table}: {detail}");
+    }
+    source.stop().await;
+    db.drop().await;
+}
+
+#[tokio::test]
+async fn reading_goes_on_after_the_acknowledged_transaction_and_repeats_the_others() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE t (id int PRIMARY KEY)").await;
+    let (mut source, tables, _) = start(db.settings(), &["public.t"]).await;
+    let mut sink = Recorder::new(&tables);
+    db.run("INSERT INTO t VALUES (1)").await;
+    sink.transactions(&mut source, 1).await;
+    let first = sink.position;
+    db.run("INSERT INTO t VALUES (2)").await;
+    sink.transactions(&mut source, 1).await;
+    let second = sink.position;
+    source.acknowledge(&durable(first));
+    source.stop().await;
+
+    let (_, from) = begin(&mut source, &["public.t"]).await;
+    assert_eq!(from, Position::Postgres(Lsn(first)), "the last acknowledgement is sent before leaving");
+    let mut again = Recorder::new(&tables);
+    assert_eq!(again.transactions(&mut source, 1).await, [["t Insert id=2"]]);
+    assert_eq!(again.position, second);
+    source.stop().await;
+
+    // Further than what was acknowledged, as local state may know.
+    let log = source.log_state().await.unwrap();
+    assert_eq!(log.acknowledged, Some(from));
+    source.start(&Position::Postgres(Lsn(second)), &tables).await.unwrap();
+    db.run("INSERT INTO t VALUES (3)").await;
+    let mut further = Recorder::new(&tables);
+    assert_eq!(further.transactions(&mut source, 1).await, [["t Insert id=3"]]);
+    source.stop().await;
+    db.drop().await;
+}
+
+#[tokio::test]
+async fn an_idle_slot_moves_with_foreign_traffic() {
+    for version in VERSIONS {
+        let db = Database::create(version).await;
+        db.run("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (v text)").await;
+        let (mut source, tables, _) = start(db.settings(), &["public.t"]).await;
+        let mut sink = Recorder::new(&tables);
+        db.run("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 20000)").await;
+        let end = db.end().await;
+        sink.until(&mut source, "an idle position beyond foreign traffic", |sink| sink.position >= end).await;
+        source.acknowledge(&durable(sink.position));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let sql = format!(
+                "SELECT (confirmed_flush_lsn - '0/0'::pg_lsn)::text FROM pg_replication_slots WHERE database = '{}'",
+                db.name
+            );
+            let confirmed: u64 = db.text(&sql).await.parse().unwrap();
+            if confirmed >= end {
+                break;
+            }
+            assert!(Instant::now() < deadline, "the slot stays at {confirmed}, behind {end}");
+            source.poll(&mut sink).await.unwrap();
+        }
+        source.stop().await;
+        db.drop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_held_back_for_longer_than_the_servers_patience_keeps_its_connection() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE t (id int PRIMARY KEY, v text)").await;
+    db.run(&format!("ALTER DATABASE {} SET wal_sender_timeout = '1s'", db.name)).await;
+    let (mut source, tables, _) = start(db.settings(), &["public.t"]).await;
+    let mut sink = Recorder::new(&tables);
+    // More than is read ahead, so that the server itself is held back as well.
+    db.run("INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 60000) i").await;
+    sink.full = true;
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        source.poll(&mut sink).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(sink.transactions.is_empty());
+    sink.full = false;
+    let transactions = sink.transactions(&mut source, 1).await;
+    assert_eq!(transactions[0].len(), 60_000);
+    source.stop().await;
+    db.drop().await;
+}
+
+#[tokio::test]
+async fn a_slot_in_use_is_waited_for() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE t (id int PRIMARY KEY)").await;
+    let (mut first, tables, from) = start(db.settings(), &["public.t"]).await;
+    let mut second = PostgresSource::new(db.settings());
+    second.log_state().await.unwrap();
+    let (started, ()) = tokio::join!(second.start(&from, &tables), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        first.stop().await;
+    });
+    started.unwrap();
+    db.run("INSERT INTO t VALUES (1)").await;
+    assert_eq!(Recorder::new(&tables).transactions(&mut second, 1).await, [["t Insert id=1"]]);
+    second.stop().await;
+    db.drop().await;
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_retried_and_a_lost_slot_is_told() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE t (id int PRIMARY KEY)").await;
+    let (mut source, tables, _) = start(db.settings(), &["public.t"]).await;
+    let mut sink = Recorder::new(&tables);
+    db.run("INSERT INTO t VALUES (1)").await;
+    sink.transactions(&mut source, 1).await;
+    db.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL AND database = current_database()")
+        .await;
+    let error = loop {
+        if let Err(error) = source.poll(&mut sink).await {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+    source.stop().await;
+    db.run("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()")
+        .await;
+    let log = source.log_state().await.unwrap();
+    assert_eq!(log.acknowledged, None);
+    let error = source.start(&Position::Postgres(Lsn(sink.position)), &tables).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SourceGone, "{error}");
+    db.drop().await;
+}
