@@ -48,6 +48,8 @@ def session(shaded_jackson):
         "spark.sql.catalog.default_iceberg.type": "hadoop",
         "spark.sql.catalog.default_iceberg.warehouse": "file:///nonexistent",
         "spark.sql.catalog.default_iceberg.cache-enabled": "false",
+        # Procedures, for tests that have Spark rewrite a table.
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     }
     builder = SparkSession.builder.master("local[2]").appName("calve readers")
     for name, value in settings.items():

@@ -125,12 +125,12 @@ impl Differences {
     }
 
     /// Between the source's rows and those of a table.
-    pub fn between(source: &SourceRows, table: TextRows) -> Self {
+    pub fn between(source: &SourceRows, table: &TextRows) -> Self {
         let mut counts: BTreeMap<&[Option<String>], i64> = BTreeMap::new();
         for row in &source.rows {
             *counts.entry(row).or_default() += 1;
         }
-        for row in &table {
+        for row in table {
             *counts.entry(row).or_default() -= 1;
         }
         let mut found = Self::default();
@@ -179,7 +179,7 @@ pub fn compare(sql: &mut Sql, lake: &Lake, pair: &Pair, reader: &mut impl Reader
         read.columns,
         source.columns
     );
-    Ok(Differences::between(&source, read.rows))
+    Ok(Differences::between(&source, &read.rows))
 }
 
 /// Fails unless source and table are the same to DuckDB.
@@ -243,14 +243,14 @@ mod tests {
     #[test]
     fn equal_rows_differ_in_nothing_whatever_their_order() {
         let found =
-            Differences::between(&source(&[("1", Some("a")), ("2", None)]), rows(&[("2", None), ("1", Some("a"))]));
+            Differences::between(&source(&[("1", Some("a")), ("2", None)]), &rows(&[("2", None), ("1", Some("a"))]));
         assert!(found.is_empty(), "{found}");
     }
 
     #[test]
     fn lost_doubled_and_changed_rows_are_told_by_key() {
         let source = source(&[("1", Some("a")), ("2", Some("b")), ("3", None)]);
-        let found = Differences::between(&source, rows(&[("1", Some("a")), ("1", Some("a")), ("3", Some(""))]));
+        let found = Differences::between(&source, &rows(&[("1", Some("a")), ("1", Some("a")), ("3", Some(""))]));
         assert_eq!((found.lost, found.surplus), (vec!["(2)".into(), "(3)".into()], vec!["(1)".into(), "(3)".into()]));
     }
 }

@@ -100,7 +100,7 @@ impl<'a> Campaign<'a> {
             .checkpoint("rows", "1000")
             .with("exclude: [public.unfollowed]")
             // Snapshots expire while the suite runs.
-            .with("expiry:\n  age: 20s\n  min_snapshots: 50\n  max_snapshots: 200");
+            .with("expiry:\n  age: 10s\n  min_snapshots: 20\n  max_snapshots: 200");
         if let Some(mutation) = options.mutation {
             pipeline = pipeline.variable("CALVE_MUTATION", mutation.name());
         }
@@ -178,7 +178,7 @@ impl<'a> Campaign<'a> {
             return Ok(());
         }
         // The server may be on its way up, and its restart has cut this connection.
-        self.sql = Sql::connect_patiently(&self.server.url(SUPERUSER, DATABASE)?, Duration::from_secs(60))?;
+        self.sql = Sql::connect_patiently(&self.server.url(SUPERUSER, DATABASE)?, Duration::from_mins(1))?;
         if let Err(failure) = self.pipeline.once() {
             self.report.failures.push(format!("catching up: {failure:#}"));
             println!("round {number}: FAILED to catch up: {failure:#}");

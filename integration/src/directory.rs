@@ -31,6 +31,11 @@ impl Directory {
     pub fn keep(&mut self) {
         self.keep = true;
     }
+
+    /// Removes it in the end after all, unless `CALVE_TEST_KEEP` is set.
+    pub fn release(&mut self) {
+        self.keep = std::env::var_os("CALVE_TEST_KEEP").is_some();
+    }
 }
 
 impl Drop for Directory {

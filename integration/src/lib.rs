@@ -7,6 +7,7 @@ pub mod binary;
 pub mod compare;
 pub mod crash;
 pub mod directory;
+pub mod foreign;
 pub mod lake;
 pub mod pipeline;
 pub mod random;

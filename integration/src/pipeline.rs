@@ -1,9 +1,9 @@
 //! A pipeline under test: its configuration in a file, its lake, and calve's commands upon it.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -23,8 +23,6 @@ pub struct Pipeline {
     checkpoint: BTreeMap<String, String>,
     more: String,
     environment: Vec<(String, String)>,
-    /// Numbers the logs.
-    runs: Cell<u32>,
 }
 
 impl Pipeline {
@@ -41,7 +39,6 @@ impl Pipeline {
                 .into(),
             more: String::new(),
             environment: Vec::new(),
-            runs: Cell::new(0),
         }
     }
 
@@ -56,6 +53,20 @@ impl Pipeline {
     #[must_use]
     pub fn tables(mut self, tables: &[&str]) -> Self {
         self.tables = tables.iter().map(|&table| table.to_owned()).collect();
+        self
+    }
+
+    /// Another source.
+    #[must_use]
+    pub fn source(mut self, url: &str) -> Self {
+        url.clone_into(&mut self.source);
+        self
+    }
+
+    /// Another lake.
+    #[must_use]
+    pub fn lake_at(mut self, directory: &Path) -> Self {
+        self.lake = Lake::new(directory);
         self
     }
 
@@ -103,7 +114,8 @@ impl Pipeline {
             writeln!(text, "  - {}", quoted(table))?;
         }
         text.push_str(&self.more);
-        let path = self.directory.join(format!("{}.yaml", self.name));
+        let lake = self.lake.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = self.directory.join(format!("{}-{lake}.yaml", self.name));
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
     }
@@ -123,8 +135,9 @@ impl Pipeline {
 
     /// Where the next process logs to.
     pub fn log(&self, verb: &str) -> PathBuf {
-        self.runs.set(self.runs.get() + 1);
-        self.directory.join(format!("{}-{:03}-{verb}", self.name, self.runs.get()))
+        static RUNS: AtomicU32 = AtomicU32::new(1);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        self.directory.join(format!("{}-{run:04}-{verb}", self.name))
     }
 
     /// Runs a command to its end, whatever that is.

@@ -50,7 +50,7 @@ impl Checker {
                     look_into(&tables[table], &snapshot, table, key, duckdb, &mut verdict)?;
                 }
             }
-            self.across(&tables["ledger_a"], &tables["ledger_b"], random, duckdb, &mut verdict)?;
+            across(&tables["ledger_a"], &tables["ledger_b"], random, duckdb, &mut verdict)?;
             Ok(verdict)
         })
     }
@@ -67,40 +67,36 @@ impl Checker {
         self.seen.extend(chosen.iter().map(|snapshot| snapshot.id));
         chosen
     }
+}
 
-    /// Two tables at the same checkpoint are those of one position of the source.
-    fn across(
-        &mut self,
-        a: &TableMetadata,
-        b: &TableMetadata,
-        random: &mut Random,
-        duckdb: &mut DuckDb,
-        verdict: &mut Verdict,
-    ) -> anyhow::Result<()> {
-        let of_b: BTreeMap<String, Snapshot> =
-            b.snapshots().into_iter().filter_map(|s| Some((s.checkpoint()?.to_owned(), s))).collect();
-        let mut pairs: Vec<(Snapshot, &Snapshot)> = a
-            .snapshots()
-            .into_iter()
-            .filter_map(|s| of_b.get(s.checkpoint()?).map(|other| (s.clone(), other)))
-            .collect();
-        for _ in 0..SAMPLES.min(pairs.len()) {
-            let at = usize::try_from(random.below(pairs.len() as u64)).expect("an index fits");
-            let (one, other) = pairs.swap_remove(at);
-            let tables = [("a", &a.at(&one)), ("b", &b.at(other))];
-            let sum = "select (select sum(balance) from a)::bigint + (select sum(balance) from b)::bigint";
-            let found = duckdb.query(&tables, sum)?.single().map(str::to_owned);
-            verdict.sampled += 1;
-            if found.as_deref() != Some(LEDGERS_TOTAL.to_string().as_str()) {
-                verdict.lost += 1;
-                let at = one.checkpoint().unwrap_or_default();
-                verdict
-                    .complaints
-                    .push(format!("at checkpoint {at} both ledgers add up to {found:?}, not {LEDGERS_TOTAL}"));
-            }
+/// Two tables at the same checkpoint are those of one position of the source.
+fn across(
+    a: &TableMetadata,
+    b: &TableMetadata,
+    random: &mut Random,
+    duckdb: &mut DuckDb,
+    verdict: &mut Verdict,
+) -> anyhow::Result<()> {
+    let of_b: BTreeMap<String, Snapshot> =
+        b.snapshots().into_iter().filter_map(|s| Some((s.checkpoint()?.to_owned(), s))).collect();
+    let mut pairs: Vec<(Snapshot, &Snapshot)> =
+        a.snapshots().into_iter().filter_map(|s| of_b.get(s.checkpoint()?).map(|other| (s.clone(), other))).collect();
+    for _ in 0..SAMPLES.min(pairs.len()) {
+        let at = usize::try_from(random.below(pairs.len() as u64)).expect("an index fits");
+        let (one, other) = pairs.swap_remove(at);
+        let tables = [("a", &a.at(&one)), ("b", &b.at(other))];
+        let sum = "select (select sum(balance) from a)::bigint + (select sum(balance) from b)::bigint";
+        let found = duckdb.query(&tables, sum)?.single().map(str::to_owned);
+        verdict.sampled += 1;
+        if found.as_deref() != Some(LEDGERS_TOTAL.to_string().as_str()) {
+            verdict.lost += 1;
+            let at = one.checkpoint().unwrap_or_default();
+            verdict
+                .complaints
+                .push(format!("at checkpoint {at} both ledgers add up to {found:?}, not {LEDGERS_TOTAL}"));
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The table now, against the source now.
@@ -115,7 +111,7 @@ fn compare(
     let read =
         duckdb.query_table(&metadata.current(), "select * from t").with_context(|| format!("reading {table}"))?;
     let rows = read.rows.len();
-    let found = Differences::between(&source, read.rows);
+    let found = Differences::between(&source, &read.rows);
     if found.is_empty() {
         verdict.rows += rows;
         return Ok(());

@@ -7,7 +7,41 @@ use super::options::Mutation;
 use crate::random::Random;
 
 /// Every failpoint of the binary, by name. A test holds this list against the code.
-pub const ALL: &[&str] = &["positions.advanced", "positions.intent-written"];
+pub const ALL: &[&str] = &[
+    "clean-up.after",
+    "clean-up.before",
+    "commit.manifests-written",
+    "commit.metadata-written",
+    "commit.swapped",
+    "expire.before-delete",
+    "lake.commit.after",
+    "lake.commit.before",
+    "lake.create.after",
+    "lake.create.before",
+    "lake.property_commit.after",
+    "lake.property_commit.before",
+    "load.commit.after",
+    "load.commit.before",
+    "load.file-written",
+    "load.finish.after",
+    "load.finish.before",
+    "positions.advance.after",
+    "positions.advance.before",
+    "positions.advanced",
+    "positions.intent-written",
+    "positions.put_intent.after",
+    "positions.put_intent.before",
+    "source.acknowledge.after",
+    "source.acknowledge.before",
+    "source.follow.after",
+    "source.follow.before",
+    "source.keep_log.after",
+    "source.keep_log.before",
+    "source.start_load.after",
+    "source.start_load.before",
+    "writer.write.after",
+    "writer.write.before",
+];
 
 /// From this many rounds on a campaign must have been everywhere.
 pub(super) const ROUNDS_FOR_ALL: u32 = 15;
@@ -20,10 +54,25 @@ pub(super) struct Failpoint {
     pub(super) passage: u64,
 }
 
+/// What leads to a failpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// The load alone.
+    Nothing,
+    /// A table that is read again.
+    Load,
+    /// A pipeline that was never there before.
+    FirstStart,
+}
+
 impl Failpoint {
-    /// Whether it lies on the way of a load, so that there must be one.
-    pub(super) fn needs_load(self) -> bool {
-        self.name.contains("load")
+    /// What must happen for it to be reached.
+    pub(super) fn needs(self) -> Need {
+        match self.name {
+            name if name.starts_with("lake.create") || name.starts_with("source.keep_log") => Need::FirstStart,
+            name if name.contains("load") => Need::Load,
+            _ => Need::Nothing,
+        }
     }
 
     /// As the binary's environment has it.
@@ -44,7 +93,7 @@ impl Coverage {
     pub(super) fn new(mutation: Option<Mutation>) -> Self {
         let telling = |name: &&&str| match mutation {
             None => true,
-            Some(_) => name.starts_with("commit") || name.starts_with("positions"),
+            Some(_) => ["commit.", "lake.commit.", "positions."].iter().any(|part| name.starts_with(part)),
         };
         let hits: BTreeMap<&'static str, u64> = ALL.iter().filter(telling).map(|name| (*name, 0)).collect();
         Self { tries: hits.clone(), hits }
@@ -53,8 +102,8 @@ impl Coverage {
     /// The next one to try: one of those that were hit least, and of these one that was tried least.
     pub(super) fn next(&mut self, random: &mut Random) -> Failpoint {
         let rank = |name: &&'static str| (self.hits[*name].min(3), self.tries[*name]);
-        let least = self.hits.keys().map(|name| rank(&name)).min().expect("there are failpoints");
-        let candidates: Vec<&'static str> = self.hits.keys().copied().filter(|name| rank(&name) == least).collect();
+        let least = self.hits.keys().map(rank).min().expect("there are failpoints");
+        let candidates: Vec<&'static str> = self.hits.keys().copied().filter(|name| rank(name) == least).collect();
         let name = *random.pick(&candidates);
         let tries = self.tries.entry(name).or_default();
         *tries += 1;

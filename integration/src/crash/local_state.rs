@@ -62,12 +62,12 @@ impl LocalState {
     /// This mishap.
     pub(super) fn apply(&self, mishap: Mishap, random: &mut Random) -> io::Result<()> {
         match mishap {
-            Mishap::Deleted => remove(&self.directory),
             Mishap::Older if self.copy.is_dir() => {
                 remove(&self.directory)?;
                 copy_directory(&self.copy, &self.directory)
             }
-            Mishap::Older => remove(&self.directory),
+            // Without a copy there is nothing to come back.
+            Mishap::Deleted | Mishap::Older => remove(&self.directory),
             Mishap::Scribbled => self.in_some_file(random, |file, length, random| {
                 file.seek(SeekFrom::Start(random.below(length)))?;
                 let bytes: Vec<u8> = (0..random.between(1, 64)).map(|_| random.bits().to_le_bytes()[0]).collect();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use calve_testkit::servers::{Options as ServerOptions, Postgres, Stop};
 
-use super::failpoints::{Coverage, Failpoint};
+use super::failpoints::{Coverage, Failpoint, Need};
 use super::local_state::{LocalState, Mishap};
 use super::options::Mutation;
 use super::transactions::TABLES;
@@ -20,7 +20,7 @@ const ABORTED: i32 = 6;
 const UNREACHABLE: i32 = 6;
 
 /// Longest life of a calve that is to die at a failpoint.
-const FAILPOINT_WAIT: Duration = Duration::from_millis(3_000);
+const FAILPOINT_WAIT: Duration = Duration::from_secs(5);
 
 /// What a round works with.
 pub(super) struct Round<'a> {
@@ -49,13 +49,17 @@ impl Round<'_> {
     /// Starts calve, lets it work, and ends it in one way or another.
     fn one_life(&mut self) -> anyhow::Result<()> {
         let failpoint = self.random.chance(60).then(|| self.coverage.next(&mut self.random));
+        let need = failpoint.map(Failpoint::needs);
+        if need == Some(Need::FirstStart) {
+            self.begin_anew()?;
+        }
         let mut command = self.pipeline.command(&["run"])?;
         if let Some(failpoint) = failpoint {
             command.env("CALVE_FAILPOINT", failpoint.variable());
         }
         let mut calve = Running::start(command, &self.pipeline.log("run"))?;
-        let reload = match failpoint {
-            Some(failpoint) => failpoint.needs_load(),
+        let reload = match need {
+            Some(need) => need == Need::Load,
             None => self.mutation.is_none() && self.random.chance(10),
         };
         let asking = if reload { Some(self.ask_reload(&mut calve)?) } else { None };
@@ -73,6 +77,13 @@ impl Round<'_> {
         };
         drop(asking);
         self.account(&finished, failpoint, disturbed)
+    }
+
+    /// Removes the pipeline with all its tables: the next start is its first.
+    fn begin_anew(&mut self) -> anyhow::Result<()> {
+        self.deeds.push("dropped".to_owned());
+        self.pipeline.finish(&["drop", "--tables", "--yes"])?.expect_success()?;
+        Ok(())
     }
 
     /// Waits for the process to die by itself; it is killed where it does not get there.

@@ -115,7 +115,7 @@ impl Writer {
     }
 
     fn connect(&mut self) -> anyhow::Result<Sql> {
-        let mut sql = Sql::connect_patiently(&self.url, Duration::from_secs(60)).context("a writer of the load")?;
+        let mut sql = Sql::connect_patiently(&self.url, Duration::from_mins(1)).context("a writer of the load")?;
         sql.run(&format!("select setseed({}e-6)", self.random.below(1_000_000)))?;
         Ok(sql)
     }

@@ -1,0 +1,39 @@
+//! The crash suite notices what it is there to notice: with a rule of the protocol switched off it fails.
+
+use std::process::Command;
+
+use anyhow::ensure;
+use calve_integration::binary;
+
+/// A campaign that must fail, because rows are lost or doubled, or calve itself sees that some would be.
+fn notices(mutation: &str) -> anyhow::Result<()> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crash"));
+    command.args(["--source", "postgres", "--rounds", "6", "--seconds", "4", "--seed", "7", "--mutation", mutation]);
+    command.env("CALVE_BIN", binary::find()?);
+    let done = command.output()?;
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+    ensure!(done.status.code() == Some(1), "with {mutation} the suite ended with {:?}\n{said}{errors}", done.status);
+    let seen =
+        ["only in the source", "only in the table", "rows of", "add up to", "beyond everything the lake records"];
+    ensure!(
+        seen.iter().any(|sign| said.contains(sign)),
+        "with {mutation} it failed for another reason:\n{said}{errors}"
+    );
+    Ok(())
+}
+
+#[test]
+fn commits_without_a_stamp_are_noticed() -> anyhow::Result<()> {
+    notices("no-stamp")
+}
+
+#[test]
+fn replays_that_are_not_skipped_are_noticed() -> anyhow::Result<()> {
+    notices("skip-off")
+}
+
+#[test]
+fn early_acknowledgements_are_noticed() -> anyhow::Result<()> {
+    notices("ack-early")
+}

@@ -1,0 +1,157 @@
+//! The source's table changes its shape: that table stops, says so, and comes back; no other notices.
+
+use calve_integration::readers;
+
+use crate::case::Case;
+
+const TWO: &str = "
+    create table steady (id int primary key, v text);
+    create table altered (id int primary key, v text, gone int);
+    insert into steady select i, 's' from generate_series(1, 20) i;
+    insert into altered select i, 'a', i from generate_series(1, 20) i;";
+
+/// Stops by the change, tells so, catches up with nothing lost once it is read again.
+fn stops_and_comes_back(label: &str, change: &str, write: &str, says: &[&str]) -> anyhow::Result<Case> {
+    let mut case = Case::new(label, TWO, &["public.*"])?;
+    case.once_and_same(&["public.steady", "public.altered"])?;
+    let calve = case.pipeline.start()?;
+    case.sql.run("update altered set v = 'before' where id = 1")?;
+    case.await_same(&["public.altered"])?;
+    case.sql.run(change)?;
+    case.sql.run(write)?;
+    case.sql.run("insert into steady values (1000, 'goes on')")?;
+    let state = case.pipeline.await_state("public.altered", "stopped")?;
+    for part in says.iter().chain(&["reload"]) {
+        assert!(state.reason.contains(part), "the reason does not say {part}: {state:?}");
+    }
+    case.await_same(&["public.steady"])?;
+    // It stays so through a restart, and the others go on.
+    calve.terminate()?;
+    case.sql.run("update steady set v = 'still'; insert into altered (id) values (500)")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.same(&["public.steady"])?;
+    assert_eq!(case.pipeline.state("public.altered")?.state, "stopped");
+
+    let calve = case.pipeline.start()?;
+    case.sql.run("insert into altered (id) values (501)")?;
+    case.pipeline.finish(&["reload", "public.altered"])?.expect_success()?;
+    case.sql.run("update altered set v = 'after' where id = 2; delete from altered where id = 3")?;
+    case.await_same(&["public.altered", "public.steady"])?;
+    calve.terminate()?;
+    case.once_and_same(&["public.altered", "public.steady"])?;
+    Ok(case)
+}
+
+fn field_ids(case: &Case) -> anyhow::Result<Vec<(String, i64)>> {
+    let table = case.lake().table("public", "altered")?;
+    let described = readers::metadata(|reader| Ok(reader.describe(&table)?))?;
+    let columns = described["columns"].as_array().expect("columns are listed");
+    Ok(columns.iter().map(|c| (c["name"].as_str().unwrap_or("").to_owned(), c["id"].as_i64().unwrap_or(0))).collect())
+}
+
+#[test]
+fn an_added_column() -> anyhow::Result<()> {
+    let change = "alter table altered add column more numeric(8, 2) default 1.5";
+    let mut case =
+        stops_and_comes_back("added_column", change, "insert into altered values (100, 'x', 1, 2.5)", &["more"])?;
+    assert_eq!(field_ids(&case)?, [("id".into(), 1), ("v".into(), 2), ("gone".into(), 3), ("more".into(), 4)]);
+    case.same_by_spark(&["public.altered"])?;
+    case.pass()
+}
+
+#[test]
+fn a_dropped_column() -> anyhow::Result<()> {
+    let change = "alter table altered drop column gone";
+    let mut case = stops_and_comes_back("dropped_column", change, "insert into altered values (100, 'x')", &["gone"])?;
+    // Columns that stay keep their ids; one that comes later gets a new one, though it has the old one's name.
+    assert_eq!(field_ids(&case)?, [("id".into(), 1), ("v".into(), 2)]);
+    case.sql.run("alter table altered add column gone text; update altered set gone = 'text now'")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.pipeline.finish(&["reload", "public.altered"])?.expect_success()?;
+    assert_eq!(field_ids(&case)?, [("id".into(), 1), ("v".into(), 2), ("gone".into(), 4)]);
+    case.once_and_same(&["public.altered"])?;
+    case.same_by_spark(&["public.altered"])?;
+    case.pass()
+}
+
+#[test]
+fn a_changed_type() -> anyhow::Result<()> {
+    let change = "alter table altered alter gone type text using 'was ' || gone";
+    stops_and_comes_back("changed_type", change, "update altered set v = 'x' where id = 5", &["gone"])?.pass()
+}
+
+#[test]
+fn a_renamed_column() -> anyhow::Result<()> {
+    let change = "alter table altered rename column gone to here";
+    stops_and_comes_back("renamed_column", change, "update altered set v = 'x' where id = 5", &["gone"])?.pass()
+}
+
+#[test]
+fn columns_that_change_while_calve_is_away() -> anyhow::Result<()> {
+    let mut case = Case::new("away", TWO, &["public.*"])?;
+    case.once_and_same(&["public.steady", "public.altered"])?;
+    case.sql.run("alter table altered add column more int default 7; insert into steady values (99, 'x')")?;
+    case.sql.run("update altered set v = 'new shape' where id < 5")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.same(&["public.steady"])?;
+    case.pipeline.finish(&["reload", "public.altered"])?.expect_success()?;
+    case.once_and_same(&["public.steady", "public.altered"])?;
+    case.pass()
+}
+
+#[test]
+fn a_long_value_that_was_not_sent_stops_its_table() -> anyhow::Result<()> {
+    let schema = "
+        create table steady (id int primary key, v text);
+        create table docs (id int primary key, title text, body text);
+        alter table docs alter body set storage external;
+        insert into docs select i, 't', repeat('long', 5000) from generate_series(1, 5) i;
+        insert into steady values (1, 's');";
+    let mut case = Case::new("not_sent", schema, &["public.*"])?;
+    let warned = case.pipeline.finish(&["check"])?.expect_success()?;
+    assert!(warned.stdout.contains("REPLICA IDENTITY FULL"), "{}", warned.stdout);
+    case.once_and_same(&["public.steady", "public.docs"])?;
+    case.sql.run("update docs set body = repeat('sent', 5000) where id = 1; update steady set v = 'x'")?;
+    case.once_and_same(&["public.steady", "public.docs"])?;
+
+    case.sql.run("update docs set title = 'new' where id = 2; update steady set v = 'y'")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.same(&["public.steady"])?;
+    let state = case.pipeline.state("public.docs")?;
+    for part in ["TOAST", "body", "REPLICA IDENTITY FULL", "reload"] {
+        assert!(state.reason.contains(part), "the reason does not say {part}: {state:?}");
+    }
+    case.sql.run("alter table docs replica identity full")?;
+    case.pipeline.finish(&["reload", "public.docs"])?.expect_success()?;
+    case.sql.run("update docs set title = 'newer' where id = 3")?;
+    case.once_and_same(&["public.steady", "public.docs"])?;
+    case.pass()
+}
+
+/// What a stopped table missed is not forgotten, however long it was, whatever happened to the others and to local state.
+#[test]
+fn a_table_stopped_for_long_loses_nothing() -> anyhow::Result<()> {
+    let mut case = Case::new("stopped_long", TWO, &["public.*"])?;
+    case.once_and_same(&["public.steady", "public.altered"])?;
+    case.sql.run("alter table altered add column more int; insert into altered values (100, 'x', 1, 1)")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    for round in 0..4 {
+        case.sql.run(&format!(
+            "insert into steady values ({0}, 'r'); update altered set more = {0} where id <= 10; delete from altered where id = 11 + {round}",
+            2000 + round
+        ))?;
+        if round == 2 {
+            std::fs::remove_dir_all(case.lake().positions(case.pipeline.name()))?;
+        }
+        case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+        case.same(&["public.steady"])?;
+    }
+    // The log is not kept for it meanwhile.
+    let end = case.log_end()?;
+    case.sql.run("insert into steady values (3000, 'last')")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    assert!(case.acknowledged_to(&end)?, "the slot stands at {} while the log was at {end}", case.acknowledged()?);
+    case.pipeline.finish(&["reload", "public.altered"])?.expect_success()?;
+    case.once_and_same(&["public.steady", "public.altered"])?;
+    case.pass()
+}
