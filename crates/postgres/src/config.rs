@@ -1,5 +1,5 @@
 //! Where the database is and how to log in: connection URLs, keyword strings, `PG*` variables and `~/.pgpass`, with the
-//! names, defaults and precedence of libpq (PostgreSQL manual, "Database Connection Control Functions").
+//! names, defaults and precedence of libpq (Postgres manual, "Database Connection Control Functions").
 
 mod parse;
 mod passfile;
@@ -161,19 +161,7 @@ impl ConnectConfig {
         let in_home = |name: &str| around.home.as_ref().map(|home| home.join(".postgresql").join(name));
         let existing = |name: &str| in_home(name).filter(|path| path.is_file());
 
-        let ssl_mode = match take("sslmode").as_deref() {
-            None | Some("prefer") => SslMode::Prefer,
-            Some("disable") => SslMode::Disable,
-            Some("allow") => SslMode::Allow,
-            Some("require") => SslMode::Require,
-            Some("verify-ca") => SslMode::VerifyCa,
-            Some("verify-full") => SslMode::VerifyFull,
-            Some(other) => {
-                return Err(config_error(format!(
-                    "sslmode '{other}' is unknown: use disable, allow, prefer, require, verify-ca or verify-full"
-                )));
-            }
-        };
+        let ssl_mode = ssl_mode(take("sslmode").as_deref())?;
         let root_certificates = match take("sslrootcert") {
             Some(word) if word == "system" => Some(RootCertificates::System),
             Some(path) => Some(RootCertificates::File(path.into())),
@@ -192,21 +180,12 @@ impl ConnectConfig {
             }
             (None, None) => existing("postgresql.crt").zip(existing("postgresql.key")),
         };
-        let channel_binding = match take("channel_binding").as_deref() {
-            None | Some("prefer") => ChannelBinding::Prefer,
-            Some("disable") => ChannelBinding::Disable,
-            Some("require") => ChannelBinding::Require,
-            Some(other) => {
-                return Err(config_error(format!(
-                    "channel_binding '{other}' is unknown: use disable, prefer or require"
-                )));
-            }
-        };
+        let channel_binding = channel_binding(take("channel_binding").as_deref())?;
         let connect_timeout = match take("connect_timeout") {
             None => DEFAULT_CONNECT_TIMEOUT,
             // As libpq: zero and negative wait for ever, which here is a day.
             Some(text) => match number::<i64>("connect_timeout", &text)? {
-                ..=0 => Duration::from_secs(86_400),
+                ..=0 => Duration::from_hours(24),
                 seconds => Duration::from_secs(seconds.unsigned_abs()),
             },
         };
@@ -227,22 +206,15 @@ impl ConnectConfig {
             }
         }
 
-        let mut password_note = None;
-        let password = match take("password") {
-            Some(password) => Some(Secret::new(password)),
-            None => {
-                let file = take("passfile")
-                    .map(PathBuf::from)
-                    .or_else(|| around.home.as_ref().map(|home| home.join(".pgpass")));
-                match file.map(|file| passfile::look_up(&file, &hosts, &database, &user)) {
-                    Some(Ok(found)) => found,
-                    Some(Err(note)) => {
-                        password_note = Some(note);
-                        None
-                    }
-                    None => None,
-                }
-            }
+        let file =
+            take("passfile").map(PathBuf::from).or_else(|| around.home.as_ref().map(|home| home.join(".pgpass")));
+        let (password, password_note) = match (take("password"), file) {
+            (Some(password), _) => (Some(Secret::new(password)), None),
+            (None, None) => (None, None),
+            (None, Some(file)) => match passfile::look_up(&file, &hosts, &database, &user) {
+                Ok(found) => (found, None),
+                Err(note) => (None, Some(note)),
+            },
         };
         Ok(Self {
             hosts,
@@ -261,6 +233,31 @@ impl ConnectConfig {
             options: take("options").unwrap_or_default(),
             keepalive_idle,
         })
+    }
+}
+
+fn ssl_mode(word: Option<&str>) -> Result<SslMode> {
+    match word {
+        None | Some("prefer") => Ok(SslMode::Prefer),
+        Some("disable") => Ok(SslMode::Disable),
+        Some("allow") => Ok(SslMode::Allow),
+        Some("require") => Ok(SslMode::Require),
+        Some("verify-ca") => Ok(SslMode::VerifyCa),
+        Some("verify-full") => Ok(SslMode::VerifyFull),
+        Some(other) => Err(config_error(format!(
+            "sslmode '{other}' is unknown: use disable, allow, prefer, require, verify-ca or verify-full"
+        ))),
+    }
+}
+
+fn channel_binding(word: Option<&str>) -> Result<ChannelBinding> {
+    match word {
+        None | Some("prefer") => Ok(ChannelBinding::Prefer),
+        Some("disable") => Ok(ChannelBinding::Disable),
+        Some("require") => Ok(ChannelBinding::Require),
+        Some(other) => {
+            Err(config_error(format!("channel_binding '{other}' is unknown: use disable, prefer or require")))
+        }
     }
 }
 

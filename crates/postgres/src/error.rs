@@ -8,7 +8,7 @@ use postgres_protocol::message::backend::ErrorFields;
 
 use crate::ConnectConfig;
 
-/// An ErrorResponse: the fields that say something to an operator.
+/// An `ErrorResponse`: the fields that say something to an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerError {
     /// SQLSTATE.
@@ -38,7 +38,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// SQLSTATEs that are told apart (PostgreSQL manual, appendix A).
+/// SQLSTATEs that are told apart (Postgres manual, appendix A).
 pub(crate) mod code {
     pub(crate) const INVALID_PASSWORD: &str = "28P01";
     pub(crate) const INVALID_AUTHORIZATION: &str = "28000";
@@ -63,7 +63,7 @@ impl ServerError {
         error
     }
 
-    /// From the body of an ErrorResponse: fields of a type byte and a text each, a zero byte at the end.
+    /// From the body of an `ErrorResponse`: fields of a type byte and a text each, a zero byte at the end.
     pub(crate) fn from_body(body: &[u8]) -> Self {
         let mut error = Self { code: String::new(), message: String::new(), detail: None, hint: None };
         for field in body.split(|byte| *byte == 0) {

@@ -13,6 +13,7 @@ mod key_text;
 mod load;
 mod numeric;
 mod pgoutput;
+mod pipeline;
 mod publication;
 mod relation;
 mod secret;
@@ -27,6 +28,7 @@ mod types;
 
 pub use config::{ChannelBinding, ConnectConfig, Host, RootCertificates, SslMode};
 pub use finding::{Finding, Severity};
+pub use pipeline::{Dropped, drop_pipeline, list_tables, slot_status};
 pub use secret::Secret;
 pub use slot::SlotStatus;
 pub use source::{PostgresSettings, PostgresSource};

@@ -13,6 +13,8 @@ use crate::transport::{ReplicationConnection, Reply};
 /// How the server describes a slot (`pg_replication_slots`), and where its log stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotStatus {
+    /// Whether there is such a slot. If not, all else but `current` is empty.
+    pub exists: bool,
     /// The process that reads from it.
     pub active_pid: Option<i32>,
     /// What was acknowledged last.
@@ -74,6 +76,7 @@ pub(crate) async fn status(client: &Client, config: &ConnectConfig, slot: &str) 
     let wal_status = get(5)?;
     let invalidated = get(9)?.or_else(|| (wal_status.as_deref() == Some("lost")).then(|| "wal_removed".to_owned()));
     Ok(Some(SlotStatus {
+        exists: true,
         active_pid: row.try_get(3).map_err(|e| error(&e))?,
         confirmed_flush: lsn(4)?,
         retained_bytes: row
@@ -88,6 +91,19 @@ pub(crate) async fn status(client: &Client, config: &ConnectConfig, slot: &str) 
 }
 
 impl SlotStatus {
+    pub(crate) fn missing(current: Lsn) -> Self {
+        Self {
+            exists: false,
+            active_pid: None,
+            confirmed_flush: None,
+            wal_status: None,
+            retained_bytes: None,
+            safe_bytes: None,
+            invalidated: None,
+            current,
+        }
+    }
+
     /// An invalidated slot has lost its log for ever.
     pub(crate) fn check_usable(&self, slot: &str) -> Result<()> {
         match &self.invalidated {
@@ -163,6 +179,15 @@ impl ExportedSnapshot {
         }
     }
 
+    /// Streams on from the snapshot, through the same slot. The snapshot ends.
+    pub(crate) async fn stream(self, slot: &str, command: &str) -> Result<ReplicationConnection> {
+        let mut connection = self.connection;
+        match connection.start_copy(command).await? {
+            Ok(()) => Ok(connection),
+            Err(error) => Err(stream_error(slot, &error)),
+        }
+    }
+
     /// Lets the slot go; whoever imported the snapshot keeps reading.
     pub(crate) async fn release(self) {
         self.connection.close().await;
@@ -192,6 +217,16 @@ fn create_error(slot: &str, error: &ServerError) -> Error {
         _ => return error.during(format!("cannot create replication slot {slot}")),
     };
     Error::new(ErrorKind::Config, format!("cannot create replication slot {slot}: {error}; {advice}"))
+}
+
+/// The command that streams a slot from `from` on. Cells are asked for in binary form where every type's is understood.
+pub(crate) fn start_command(slot: &str, from: Lsn, publication: &str, binary: bool) -> String {
+    format!(
+        "START_REPLICATION SLOT {} LOGICAL {from} (\"proto_version\" '1', \"publication_names\" {}, \"binary\" '{binary}')",
+        identifier(slot),
+        // A list of names, each quoted, in a literal. The replication grammar knows no backslash escapes.
+        format_args!("'{}'", identifier(publication).replace('\'', "''"))
+    )
 }
 
 /// Opens the stream on the slot. While another process holds the slot it is waited for: after a crash of our own the

@@ -20,7 +20,7 @@ use crate::error::{ServerError, code};
 use crate::tls;
 
 /// Unacknowledged bytes and unanswered keepalives end a connection after this long.
-const PEER_TIMEOUT: Duration = Duration::from_secs(60);
+const PEER_TIMEOUT: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connected byte stream to a server.
@@ -116,13 +116,11 @@ pub(crate) async fn connect<L: Login>(config: &ConnectConfig, login: &L) -> Resu
             Err(error) => return Err(error),
         }
     }
-    match failures.len() {
-        1 => Err(failures.remove(0)),
-        _ => {
-            let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
-            Err(Error::new(ErrorKind::Retry, all.join("; ")))
-        }
+    if failures.len() == 1 {
+        return Err(failures.remove(0));
     }
+    let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
+    Err(Error::new(ErrorKind::Retry, all.join("; ")))
 }
 
 /// Tries one host, with and without TLS in the order that the sslmode says.

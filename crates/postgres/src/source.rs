@@ -8,6 +8,7 @@ use calve_core::{
     ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, LoadReader, LogState, Lsn, Position, Result,
     SourceIdentity, SourceTable, StopReason, TableIndex, TableName, TableSchema,
 };
+use sha2::Digest;
 use std::sync::Arc;
 use tokio_postgres::Client;
 
@@ -21,7 +22,6 @@ use crate::load::SnapshotReader;
 use crate::pgoutput::Decoder;
 use crate::publication::{self, Membership, Owner};
 use crate::slot::{self, ExportedSnapshot, SlotStatus};
-use crate::sql::{identifier, literal};
 use crate::stream::Stream;
 use crate::transport::{ReplicationConnection, StreamSettings, WalStream};
 
@@ -70,10 +70,9 @@ fn slot_name(pipeline: &str) -> String {
     if plain == pipeline {
         return name;
     }
-    use sha2::Digest;
     let hash = sha2::Sha256::digest(pipeline.as_bytes());
-    let short: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{name}_{short}")
+    let short = hash.iter().take(4).fold(0_u32, |short, byte| short << 8 | u32::from(*byte));
+    format!("{name}_{short:08x}")
 }
 
 /// A Postgres database as a source of changes.
@@ -174,14 +173,14 @@ impl PostgresSource {
     }
 }
 
-async fn current_lsn(client: &Client) -> Result<Lsn> {
+pub(crate) async fn current_lsn(client: &Client) -> Result<Lsn> {
     let failed = |error: tokio_postgres::Error| sql_error("cannot ask for the end of the log", &error);
     let row = client.query_one("SELECT pg_current_wal_flush_lsn()::text", &[]).await.map_err(failed)?;
     let text: &str = row.try_get(0).map_err(failed)?;
     text.parse().map_err(|error| Error::with_source(ErrorKind::Corrupt, "the server's log has no position", error))
 }
 
-async fn wal_sender_timeout(client: &Client) -> Result<Duration> {
+pub(crate) async fn wal_sender_timeout(client: &Client) -> Result<Duration> {
     let failed = |error: tokio_postgres::Error| sql_error("cannot ask for wal_sender_timeout", &error);
     let query = "SELECT setting::int8 FROM pg_settings WHERE name = 'wal_sender_timeout'";
     let row = client.query_one(query, &[]).await.map_err(failed)?;
@@ -195,13 +194,13 @@ fn lsn(position: &Position) -> Lsn {
 }
 
 /// How often the server hears from us, and how long we wait to hear from it, by its own timeout (zero: none).
-fn stream_settings(wal_sender_timeout: Duration, read_ahead: usize) -> StreamSettings {
+pub(crate) fn stream_settings(wal_sender_timeout: Duration, read_ahead: usize) -> StreamSettings {
     const LONGEST: Duration = Duration::from_secs(5);
     let quarter = if wal_sender_timeout.is_zero() { LONGEST } else { wal_sender_timeout / 4 };
     StreamSettings {
         status_interval: quarter.min(LONGEST),
         ping_after: Duration::from_secs(10),
-        dead_after: Duration::from_secs(120),
+        dead_after: Duration::from_mins(2),
         read_ahead,
     }
 }
@@ -252,11 +251,7 @@ impl ChangeSource for PostgresSource {
         let membership = Membership::read(client, &publication, &names).await?;
 
         let binary = tables.iter().flat_map(|table| &table.schema.columns).all(binary_safe);
-        let command = format!(
-            "START_REPLICATION SLOT {} LOGICAL {from} (\"proto_version\" '1', \"publication_names\" {}, \"binary\" '{binary}')",
-            identifier(&slot),
-            literal(&identifier(&publication)).trim_start()
-        );
+        let command = slot::start_command(&slot, from, &publication, binary);
         let connection = slot::open_stream(&connect, &slot, &command, timeout).await?;
         let wal =
             WalStream::spawn(connection, self.acknowledged, stream_settings(timeout, self.settings.read_ahead_bytes));
@@ -325,7 +320,7 @@ impl ChangeSource for PostgresSource {
 }
 
 /// A name for the slot of one load, told apart from those of other processes of the same pipeline.
-fn temporary_slot(slot: &str) -> String {
+pub(crate) fn temporary_slot(slot: &str) -> String {
     let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
     let room: String = slot.chars().take(40).collect();
     format!("{room}_load_{}_{:x}", std::process::id(), nanos)

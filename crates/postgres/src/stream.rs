@@ -15,7 +15,7 @@ use crate::transport::{Block, WalStream};
 
 /// `poll` returns after this long without a message.
 const SHORT_WAIT: Duration = Duration::from_millis(250);
-/// XLogData: its tag, start, end and clock come before the message of pgoutput.
+/// `XLogData`: its tag, start, end and clock come before the message of pgoutput.
 const XLOG_DATA_HEADER: usize = 1 + 3 * 8;
 
 pub(crate) struct Stream {

@@ -1,5 +1,5 @@
 //! The password file of libpq: `hostname:port:database:username:password` a line, `*` for any, `\:` and `\\` escaped
-//! (PostgreSQL manual, "The Password File").
+//! (Postgres manual, "The Password File").
 
 use std::fs;
 use std::path::Path;

@@ -33,7 +33,14 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     pub(crate) fn new(tables: &[SourceTable]) -> Self {
-        Self { tables: tables.to_vec(), relations: Vec::new(), places: HashMap::new(), last: 0, in_transaction: false, primary_keys: HashMap::new() }
+        Self {
+            tables: tables.to_vec(),
+            relations: Vec::new(),
+            places: HashMap::new(),
+            last: 0,
+            in_transaction: false,
+            primary_keys: HashMap::new(),
+        }
     }
 
     /// Whether a transaction has begun and not ended.
@@ -115,7 +122,8 @@ impl Decoder {
     fn known(&mut self, oid: u32) -> Result<&mut Known> {
         if self.relations.get(self.last).is_none_or(|known| known.oid != oid) {
             let place = self.places.get(&oid);
-            self.last = *place.ok_or_else(|| corrupt(format!("a row of relation {oid} came before its description")))?;
+            self.last =
+                *place.ok_or_else(|| corrupt(format!("a row of relation {oid} came before its description")))?;
         }
         self.relations.get_mut(self.last).ok_or_else(|| corrupt("a relation is missing"))
     }

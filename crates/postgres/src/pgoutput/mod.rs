@@ -1,5 +1,5 @@
 //! The logical decoding plugin pgoutput: its messages, and how their rows become entries of row buffers
-//! (PostgreSQL manual, "Logical Replication Message Formats").
+//! (Postgres manual, "Logical Replication Message Formats").
 //!
 //! Protocol version 1 is spoken: the server sends a transaction when it is committed, whole and in commit order.
 

@@ -117,7 +117,11 @@ fn plan(oid: u32, shape: &Shape, schema: &Arc<TableSchema>) -> Result<RowPlan, (
 
 /// The stop of a table whose rows no longer have the shape of those in the lake.
 pub(crate) fn schema_changed(table: &TableName, detail: String) -> StopReason {
-    StopReason { state: "schema changed".into(), detail, remedy: format!("run `calve reload {table}` to read it again in its new shape") }
+    StopReason {
+        state: "schema changed".into(),
+        detail,
+        remedy: format!("run `calve reload {table}` to read it again in its new shape"),
+    }
 }
 
 /// What a relation has that its table has not, or the other way round.
@@ -129,7 +133,10 @@ fn difference(oid: u32, shape: &Shape, schema: &TableSchema) -> Option<String> {
         return Some(format!("the table was renamed to {}", shape.name));
     }
     if oid != schema.native_id {
-        return Some(format!("the table was dropped and created again (its oid is {oid}, it was {})", schema.native_id));
+        return Some(format!(
+            "the table was dropped and created again (its oid is {oid}, it was {})",
+            schema.native_id
+        ));
     }
     let had = |name: &str| schema.columns.iter().find(|column| column.name == name);
     let has = |name: &str| shape.columns.iter().any(|column| column.name == name);
@@ -169,6 +176,7 @@ fn identity_difference(shape: &Shape, schema: &TableSchema) -> Option<String> {
     let mut before: Vec<_> = schema.key_columns().map(|c| c.name.as_str()).collect();
     now.sort_unstable();
     before.sort_unstable();
-    (now != before)
-        .then(|| format!("the columns that identify its rows changed from ({}) to ({})", before.join(", "), now.join(", ")))
+    (now != before).then(|| {
+        format!("the columns that identify its rows changed from ({}) to ({})", before.join(", "), now.join(", "))
+    })
 }

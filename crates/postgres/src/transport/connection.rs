@@ -17,7 +17,7 @@ use crate::error::ServerError;
 use crate::socket::{self, Login, LoginError, Wire};
 use crate::sql::{missing_password, session_options};
 
-/// Tag of CopyBothResponse, which the protocol crate does not know.
+/// Tag of `CopyBothResponse`, which the protocol crate does not know.
 const COPY_BOTH_RESPONSE: u8 = b'W';
 /// What one read may append to the buffer.
 const READ_SIZE: usize = 16 * 1024;
@@ -50,7 +50,11 @@ impl Login for ReplicationLogin {
     type Session = ReplicationConnection;
     const REPLICATION: bool = true;
 
-    async fn login(&self, config: &ConnectConfig, wire: Wire) -> std::result::Result<ReplicationConnection, LoginError> {
+    async fn login(
+        &self,
+        config: &ConnectConfig,
+        wire: Wire,
+    ) -> std::result::Result<ReplicationConnection, LoginError> {
         let mut connection = ReplicationConnection { wire, input: BytesMut::new(), version: String::new() };
         let options = session_options(config);
         let mut output = BytesMut::new();
@@ -69,13 +73,13 @@ impl Login for ReplicationLogin {
         connection.authenticate(config).await?;
         loop {
             match connection.message().await? {
-                Message::ParameterStatus(status) => {
-                    if status.name()? == "server_version" {
-                        status.value()?.clone_into(&mut connection.version);
-                    }
+                Message::ParameterStatus(status) if status.name()? == "server_version" => {
+                    status.value()?.clone_into(&mut connection.version);
                 }
                 Message::ReadyForQuery(_) => return Ok(connection),
-                Message::ErrorResponse(body) => return Err(LoginError::Server(ServerError::from_fields(body.fields()))),
+                Message::ErrorResponse(body) => {
+                    return Err(LoginError::Server(ServerError::from_fields(body.fields())));
+                }
                 _ => {}
             }
         }
@@ -101,7 +105,11 @@ impl ReplicationConnection {
         loop {
             let mut output = BytesMut::new();
             match self.message().await? {
-                Message::AuthenticationOk if config.channel_binding == ChannelBinding::Require => {
+                Message::AuthenticationOk
+                | Message::AuthenticationMd5Password(_)
+                | Message::AuthenticationCleartextPassword
+                    if config.channel_binding == ChannelBinding::Require =>
+                {
                     return Err(unbound(config));
                 }
                 Message::AuthenticationOk => return Ok(()),
@@ -109,21 +117,20 @@ impl ReplicationConnection {
                     self.scram(config, &body, password()?).await?;
                     return match self.message().await? {
                         Message::AuthenticationOk => Ok(()),
-                        Message::ErrorResponse(body) => Err(LoginError::Server(ServerError::from_fields(body.fields()))),
+                        Message::ErrorResponse(body) => {
+                            Err(LoginError::Server(ServerError::from_fields(body.fields())))
+                        }
                         _ => Err(out_of_turn("the login").into()),
                     };
-                }
-                Message::AuthenticationMd5Password(_) | Message::AuthenticationCleartextPassword
-                    if config.channel_binding == ChannelBinding::Require =>
-                {
-                    return Err(unbound(config));
                 }
                 Message::AuthenticationMd5Password(body) => {
                     let hash = authentication::md5_hash(config.user.as_bytes(), password()?, body.salt());
                     frontend::password_message(hash.as_bytes(), &mut output)?;
                 }
                 Message::AuthenticationCleartextPassword => frontend::password_message(password()?, &mut output)?,
-                Message::ErrorResponse(body) => return Err(LoginError::Server(ServerError::from_fields(body.fields()))),
+                Message::ErrorResponse(body) => {
+                    return Err(LoginError::Server(ServerError::from_fields(body.fields())));
+                }
                 Message::NoticeResponse(_) => continue,
                 _ => {
                     return Err(LoginError::Other(Error::new(
@@ -188,7 +195,7 @@ impl ReplicationConnection {
         }
     }
 
-    /// The next message. CopyBothResponse is not among those it knows.
+    /// The next message. `CopyBothResponse` is not among those it knows.
     async fn message(&mut self) -> io::Result<Message> {
         loop {
             if let Some(message) = Message::parse(&mut self.input)? {
@@ -251,7 +258,7 @@ impl ReplicationConnection {
         }
     }
 
-    /// Sends START_REPLICATION and waits until the stream is open. Refused: the connection can be used on.
+    /// Sends `START_REPLICATION` and waits until the stream is open. Refused: the connection can be used on.
     pub(crate) async fn start_copy(&mut self, command: &str) -> Result<std::result::Result<(), ServerError>> {
         self.open_copy(command).await.map_err(|error| lost(&error))
     }

@@ -86,7 +86,7 @@ pub(crate) struct WalStream {
 }
 
 impl WalStream {
-    /// Takes over a connection on which START_REPLICATION succeeded. `acknowledged` is what the server knows already.
+    /// Takes over a connection on which `START_REPLICATION` succeeded. `acknowledged` is what the server knows already.
     pub(crate) fn spawn(connection: ReplicationConnection, acknowledged: Lsn, settings: StreamSettings) -> Self {
         let (wire, input) = connection.into_parts();
         let (block_sender, blocks) = mpsc::channel(64);
@@ -206,7 +206,8 @@ impl Pump {
             let reading = ready.is_none();
             let news = *self.acknowledged.borrow() > self.told;
             let status_due = self.sent + if news { ACKNOWLEDGE_INTERVAL } else { self.settings.status_interval };
-            let silence_due = self.heard + if self.pinged { self.settings.dead_after } else { self.settings.ping_after };
+            let silence_due =
+                self.heard + if self.pinged { self.settings.dead_after } else { self.settings.ping_after };
             // Every arm can be dropped at any await: reads and reservations that did not complete leave nothing behind.
             let turn = tokio::select! {
                 room = room(&self.blocks, &self.memory, ready.as_ref(), self.settings.read_ahead) => Turn::Room(room),

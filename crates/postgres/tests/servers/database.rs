@@ -6,22 +6,22 @@ use calve_core::{ChangeSource, Position, SourceTable, TableName};
 use calve_postgres::{ConnectConfig, PostgresSettings, PostgresSource};
 use tokio_postgres::Client;
 
-pub const VERSIONS: [u32; 3] = [15, 17, 18];
+pub(crate) const VERSIONS: [u32; 3] = [15, 17, 18];
 
-pub struct Database {
+pub(crate) struct Database {
     url: String,
-    pub name: String,
-    pub client: Client,
+    pub(crate) name: String,
+    pub(crate) client: Client,
 }
 
 /// The address of a server of this major version.
-pub fn server(version: u32) -> String {
+pub(crate) fn server(version: u32) -> String {
     let variable = format!("CALVE_TEST_POSTGRES_{version}");
     std::env::var(&variable).unwrap_or_else(|_| panic!("{variable} must hold the URL of a test server"))
 }
 
 impl Database {
-    pub async fn create(version: u32) -> Self {
+    pub(crate) async fn create(version: u32) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let url = server(version);
         let name = format!("stream_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -33,29 +33,29 @@ impl Database {
         database
     }
 
-    pub fn connect(&self) -> ConnectConfig {
+    pub(crate) fn connect(&self) -> ConnectConfig {
         let (server, _) = self.url.rsplit_once('/').unwrap();
         ConnectConfig::parse(&format!("{server}/{}", self.name)).unwrap()
     }
 
-    pub fn settings(&self) -> PostgresSettings {
+    pub(crate) fn settings(&self) -> PostgresSettings {
         PostgresSettings::new(self.connect(), &self.name)
     }
 
-    pub async fn run(&self, sql: &str) {
+    pub(crate) async fn run(&self, sql: &str) {
         self.client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 
-    pub async fn text(&self, sql: &str) -> String {
+    pub(crate) async fn text(&self, sql: &str) -> String {
         self.client.query_one(sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error:?}")).get(0)
     }
 
-    pub async fn end(&self) -> u64 {
+    pub(crate) async fn end(&self) -> u64 {
         let text = self.text("SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::text").await;
         text.parse().unwrap()
     }
 
-    pub async fn drop(self) {
+    pub(crate) async fn drop(self) {
         let slots = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots \
                      WHERE database = current_database() AND NOT active";
         self.run(slots).await;
@@ -66,13 +66,13 @@ impl Database {
 }
 
 /// A source whose stream has begun, as the engine begins one, and where.
-pub async fn start(settings: PostgresSettings, tables: &[&str]) -> (PostgresSource, Vec<SourceTable>, Position) {
+pub(crate) async fn start(settings: PostgresSettings, tables: &[&str]) -> (PostgresSource, Vec<SourceTable>, Position) {
     let mut source = PostgresSource::new(settings);
     let (tables, from) = begin(&mut source, tables).await;
     (source, tables, from)
 }
 
-pub async fn begin(source: &mut PostgresSource, tables: &[&str]) -> (Vec<SourceTable>, Position) {
+pub(crate) async fn begin(source: &mut PostgresSource, tables: &[&str]) -> (Vec<SourceTable>, Position) {
     let names: Vec<TableName> = tables.iter().map(|name| name.parse().unwrap()).collect();
     let mut described = Vec::new();
     for name in &names {

@@ -1,5 +1,6 @@
 //! A sink that writes down what it is told, in words.
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,23 +10,23 @@ use calve_core::{
 };
 use calve_postgres::PostgresSource;
 
-pub struct Recorder {
+pub(crate) struct Recorder {
     tables: Vec<SourceTable>,
     buffers: Vec<Option<RowBuffer>>,
     stopped: Vec<bool>,
     open: Option<Vec<usize>>,
     /// Complete transactions, each a list of changes.
-    pub transactions: Vec<Vec<String>>,
-    pub stops: Vec<(String, StopReason)>,
-    pub position: u64,
-    pub idles: usize,
-    pub aborts: usize,
-    pub full: bool,
+    pub(crate) transactions: Vec<Vec<String>>,
+    pub(crate) stops: Vec<(String, StopReason)>,
+    pub(crate) position: u64,
+    pub(crate) idles: usize,
+    pub(crate) aborts: usize,
+    pub(crate) full: bool,
     log: Vec<String>,
 }
 
 impl Recorder {
-    pub fn new(tables: &[SourceTable]) -> Self {
+    pub(crate) fn new(tables: &[SourceTable]) -> Self {
         Self {
             buffers: tables.iter().map(|_| None).collect(),
             stopped: vec![false; tables.len()],
@@ -42,7 +43,7 @@ impl Recorder {
     }
 
     /// Polls until `done`, or panics.
-    pub async fn until(&mut self, source: &mut PostgresSource, what: &str, done: impl Fn(&Self) -> bool) {
+    pub(crate) async fn until(&mut self, source: &mut PostgresSource, what: &str, done: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while !done(self) {
             assert!(Instant::now() < deadline, "{what} did not come; transactions: {:?}", self.transactions);
@@ -50,7 +51,7 @@ impl Recorder {
         }
     }
 
-    pub async fn transactions(&mut self, source: &mut PostgresSource, count: usize) -> Vec<Vec<String>> {
+    pub(crate) async fn transactions(&mut self, source: &mut PostgresSource, count: usize) -> Vec<Vec<String>> {
         self.until(source, &format!("transaction {count}"), |sink| sink.transactions.len() >= count).await;
         std::mem::take(&mut self.transactions)
     }
@@ -65,7 +66,7 @@ impl Recorder {
                 let mut words = format!("{} {op:?}", table.name.name);
                 if op.has_old_key() {
                     for (name, column) in key_names.iter().zip(&keys) {
-                        words += &format!(" {name}={}", shown(column, key));
+                        write!(words, " {name}={}", shown(column, key)).unwrap();
                     }
                     key += 1;
                 }
@@ -74,7 +75,7 @@ impl Recorder {
                 }
                 if op.has_image() {
                     for (column, cells) in table.schema.columns.iter().zip(&images) {
-                        words += &format!(" {}={}", column.name, shown(cells, image));
+                        write!(words, " {}={}", column.name, shown(cells, image)).unwrap();
                     }
                     image += 1;
                 }
@@ -165,7 +166,7 @@ impl ChangeSink for Recorder {
 }
 
 /// What a commit in the lake would prove.
-pub fn durable(position: u64) -> DurablePosition {
+pub(crate) fn durable(position: u64) -> DurablePosition {
     let position = Position::Postgres(Lsn(position));
     let complete = CompleteTo { members: MemberDigest::of([]), position: position.clone() };
     let receipt = CommitReceipt { version: LakeVersion("1".into()), complete_to: Some(complete) };
