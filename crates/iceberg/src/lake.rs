@@ -19,6 +19,7 @@ use crate::delta::TableLayout;
 use crate::naming::{FileNaming, directory_name};
 use crate::settings::{LakeSettings, SnapshotRetentionSettings, Target};
 use crate::stamp::{self, Marks};
+use crate::writer::Encoders;
 use crate::{schema, storage};
 
 /// Iceberg tables on local storage, in a SQL catalog.
@@ -28,6 +29,7 @@ pub struct IcebergLake {
     pub(crate) io: FileIO,
     pub(crate) catalog: Box<dyn Catalog>,
     pub(crate) retention: SnapshotRetentionSettings,
+    pub(crate) encoders: Arc<Encoders>,
     /// `file:///...`, without a slash at the end.
     warehouse: String,
     tables: BTreeMap<TableName, TableSlot>,
@@ -98,6 +100,7 @@ impl IcebergLake {
             io,
             catalog: Box::new(catalog),
             retention: settings.retention,
+            encoders: Arc::new(Encoders::for_this_machine()),
             warehouse,
             tables: tables.collect(),
         }))

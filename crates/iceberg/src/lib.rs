@@ -15,13 +15,18 @@ mod failpoint;
 mod lake;
 mod manifests;
 mod naming;
+mod reader;
 mod schema;
 mod settings;
 mod snapshot;
 mod stamp;
 mod storage;
 mod summary;
+#[cfg(test)]
+mod tests;
+mod writer;
 
 pub use lake::IcebergLake;
+pub use reader::RowStream;
 pub use settings::{CatalogSettings, DEFAULT_CATALOG_NAME, LakeSettings, SnapshotRetentionSettings, Target};
 pub use summary::TableSummary;

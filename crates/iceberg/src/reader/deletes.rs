@@ -1,0 +1,239 @@
+//! What is deleted: for each key the newest delete of it, and for each file the positions that went.
+//!
+//! An equality delete hits the rows of strictly older files, a position delete those of one file that is not newer. A key
+//! is kept as a hash of 128 bits beside a sequence number, whatever its length.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use calve_core::{Error, ErrorKind, Result, TableName};
+use iceberg::spec::Struct;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector};
+
+use super::columns::{FileColumns, TableColumn};
+use super::keys::{BuildAsIs, KeyCells};
+use super::plan::{Plan, PlannedFile};
+use crate::storage;
+
+/// Bytes that a key takes in the index, with the room that a hash map leaves.
+pub(crate) const KEY_BYTES: u64 = 48;
+
+/// Reserved field ids of position-delete files (Iceberg specification, "Reserved Field IDs").
+const FILE_PATH_ID: i32 = 2_147_483_546;
+const POSITION_ID: i32 = 2_147_483_545;
+
+/// A part of all keys: those whose hash falls into bucket `bucket` of `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) bucket: u32,
+    pub(crate) of: u32,
+}
+
+/// Deletes that compare the same columns in the same partition.
+pub(crate) struct DeletedKeys {
+    /// The columns compared.
+    pub(crate) columns: Vec<TableColumn>,
+    /// Whether these are the key's, so that only one part of them was read.
+    pub(crate) of_key: bool,
+    /// The partition they count for; None for all.
+    partition: Option<(i32, Struct)>,
+    /// The newest delete of each key.
+    newest: HashMap<u128, i64, BuildAsIs>,
+    /// The newest of all.
+    last: i64,
+}
+
+impl DeletedKeys {
+    /// Whether a file may hold rows that are deleted.
+    pub(crate) fn may_hit(&self, data: &PlannedFile) -> bool {
+        self.last > data.sequence && self.partition.as_ref().is_none_or(|partition| *partition == data.partition)
+    }
+
+    /// Whether a row of a file with this sequence number is deleted.
+    pub(crate) fn hits(&self, hash: u128, sequence: i64) -> bool {
+        self.newest.get(&hash).is_some_and(|newest| *newest > sequence)
+    }
+}
+
+/// All that is deleted, as far as it matters to one part of the keys.
+#[derive(Default)]
+pub(crate) struct DeleteIndex {
+    pub(crate) keys: Vec<DeletedKeys>,
+    /// By data file, ascending.
+    positions: HashMap<String, Vec<u64>>,
+}
+
+impl DeleteIndex {
+    /// Reads the delete files of the plan. `columns` finds a column by its field id; `key` is the key's, in its order.
+    pub(crate) fn read(
+        table: &TableName,
+        plan: &Plan,
+        key: &[TableColumn],
+        columns: impl Fn(i32) -> Option<TableColumn>,
+        part: Part,
+    ) -> Result<Self> {
+        let mut index = Self::default();
+        let mut key_ids: Vec<i32> = key.iter().map(|column| column.field_id).collect();
+        key_ids.sort_unstable();
+        for deletes in &plan.equality_deletes {
+            let partition = (!deletes.global).then(|| deletes.file.partition.clone());
+            let of_key = deletes.ids == key_ids;
+            let known = index.keys.iter().position(|set| {
+                set.partition == partition && set.columns.len() == deletes.ids.len() && {
+                    deletes.ids.iter().all(|id| set.columns.iter().any(|column| column.field_id == *id))
+                }
+            });
+            let set = match known {
+                Some(place) => place,
+                None => {
+                    let compared =
+                        if of_key { Some(key.to_vec()) } else { deletes.ids.iter().map(|id| columns(*id)).collect() };
+                    let compared = compared.ok_or_else(|| {
+                        unreadable(table, &deletes.file, "it compares columns that the table does not have")
+                    })?;
+                    // Room for all at once, instead of doubling on the way.
+                    let same = plan.equality_deletes.iter().filter(|other| other.ids == deletes.ids);
+                    let rows: u64 = same.map(|other| other.file.rows).sum();
+                    let expected = if of_key { rows / u64::from(part.of) } else { rows };
+                    let room = usize::try_from(expected).unwrap_or(0);
+                    index.keys.push(DeletedKeys {
+                        columns: compared,
+                        of_key,
+                        partition,
+                        newest: HashMap::with_capacity_and_hasher(room, BuildAsIs::default()),
+                        last: i64::MIN,
+                    });
+                    index.keys.len() - 1
+                }
+            };
+            if let Some(set) = index.keys.get_mut(set) {
+                set.add(table, &deletes.file, part)?;
+            }
+        }
+        index.add_positions(table, plan)?;
+        Ok(index)
+    }
+
+    fn add_positions(&mut self, table: &TableName, plan: &Plan) -> Result<()> {
+        if plan.position_deletes.is_empty() {
+            return Ok(());
+        }
+        let data: HashMap<&str, i64> = plan.data.iter().map(|file| (file.location.as_str(), file.sequence)).collect();
+        let wanted = [
+            TableColumn { field_id: FILE_PATH_ID, name: "file_path".to_owned(), arrow: DataType::Utf8 },
+            TableColumn { field_id: POSITION_ID, name: "pos".to_owned(), arrow: DataType::Int64 },
+        ];
+        for deletes in &plan.position_deletes {
+            each_batch(table, deletes, &wanted, |columns| {
+                let [paths, positions] = columns else { return Err("it lacks a column".to_owned()) };
+                let (paths, positions) = (paths.as_string::<i32>(), positions.as_primitive::<Int64Type>());
+                for (path, position) in paths.iter().zip(positions) {
+                    let (path, position) = path.zip(position).ok_or("a position in it is NULL")?;
+                    if data.get(path).is_some_and(|sequence| deletes.sequence >= *sequence) {
+                        let position = u64::try_from(position).map_err(|_| "a position in it is negative")?;
+                        match self.positions.get_mut(path) {
+                            Some(known) => known.push(position),
+                            None => drop(self.positions.insert(path.to_owned(), vec![position])),
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        for positions in self.positions.values_mut() {
+            positions.sort_unstable();
+            positions.dedup();
+        }
+        Ok(())
+    }
+
+    /// What is left of a file of `rows` rows once the deleted positions are gone; None where none is deleted.
+    pub(crate) fn remaining(&self, location: &str, rows: usize) -> Option<RowSelection> {
+        let deleted = self.positions.get(location)?;
+        let mut selectors = Vec::with_capacity(deleted.len() * 2 + 1);
+        let mut next = 0;
+        for position in deleted.iter().filter_map(|position| usize::try_from(*position).ok()).filter(|at| *at < rows) {
+            if position > next {
+                selectors.push(RowSelector::select(position - next));
+            }
+            selectors.push(RowSelector::skip(1));
+            next = position + 1;
+        }
+        if rows > next {
+            selectors.push(RowSelector::select(rows - next));
+        }
+        Some(RowSelection::from(selectors))
+    }
+}
+
+impl DeletedKeys {
+    fn add(&mut self, table: &TableName, file: &PlannedFile, part: Part) -> Result<()> {
+        self.last = self.last.max(file.sequence);
+        let Self { columns, of_key, newest, .. } = self;
+        each_batch(table, file, columns, |columns| {
+            let mut cells = KeyCells::new(columns).ok_or("it compares columns of a type that cannot be a key")?;
+            let rows = columns.first().map_or(0, |column| column.len());
+            for row in 0..rows {
+                let hash = cells.hash(row);
+                if *of_key && hash.bucket(part.of) != part.bucket {
+                    continue;
+                }
+                let known = newest.entry(hash.0).or_insert(file.sequence);
+                *known = (*known).max(file.sequence);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Reads the columns wanted of all rows of a file.
+fn each_batch(
+    table: &TableName,
+    file: &PlannedFile,
+    wanted: &[TableColumn],
+    mut work: impl FnMut(&[ArrayRef]) -> std::result::Result<(), String>,
+) -> Result<()> {
+    let bad = |why: &str| unreadable(table, file, why);
+    let reader = open(table, file)?;
+    let columns = FileColumns::find(reader.parquet_schema(), wanted).map_err(|why| bad(&why))?;
+    let batches = reader.with_projection(columns.mask.clone()).build().map_err(|error| bad(&error.to_string()))?;
+    for batch in batches {
+        let batch = batch.map_err(|error| bad(&error.to_string()))?;
+        let arrays = columns.of(&batch).map_err(|why| bad(&why))?;
+        work(&arrays).map_err(|why| bad(&why))?;
+    }
+    Ok(())
+}
+
+/// Opens a file of the table.
+pub(crate) fn open(table: &TableName, file: &PlannedFile) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let path = storage::local_path(&file.location).ok_or_else(|| unreadable(table, file, "it is no local file"))?;
+    let opened = File::open(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => unreadable(table, file, "it is missing"),
+        _ => storage::file_error("read", &file.location, error),
+    })?;
+    // By the Parquet types alone, so that every writer's columns come as the same Arrow types.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    ParquetRecordBatchReaderBuilder::try_new_with_options(opened, options)
+        .map_err(|error| unreadable(table, file, &error.to_string()))
+}
+
+/// A file that the table refers to is not what it should be.
+pub(crate) fn unreadable(table: &TableName, file: &PlannedFile, why: &str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "table {table}: its file {} cannot be used: {why}; if the file is lost, `calve reload {table}` reads the \
+             table again from the source",
+            file.location
+        ),
+    )
+}
+
+/// Shared by the threads that read data.
+pub(crate) type SharedIndex = Arc<DeleteIndex>;

@@ -1,0 +1,110 @@
+//! The files of a snapshot, and which deletes may matter to which data.
+
+use calve_core::{Error, ErrorKind, Result, TableName};
+use futures::{StreamExt, TryStreamExt};
+use iceberg::io::FileIO;
+use iceberg::spec::{DataContentType, DataFileFormat, ManifestEntry, ManifestFile, SnapshotRef, Struct, TableMetadata};
+
+use crate::manifests::{is_live, read_list, read_manifest};
+
+/// Manifests read at a time.
+const MANIFESTS_AT_A_TIME: usize = 8;
+
+/// Where a file lies, and when it was added.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedFile {
+    pub(crate) location: String,
+    /// Its data sequence number: the order of changes.
+    pub(crate) sequence: i64,
+    pub(crate) rows: u64,
+    /// Its partition spec and partition.
+    pub(crate) partition: (i32, Struct),
+}
+
+/// A file of equality deletes.
+#[derive(Clone, Debug)]
+pub(crate) struct EqualityDeleteFile {
+    pub(crate) file: PlannedFile,
+    /// The columns compared, ascending.
+    pub(crate) ids: Vec<i32>,
+    /// Whether it counts for all partitions.
+    pub(crate) global: bool,
+}
+
+/// The live files of a snapshot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) data: Vec<PlannedFile>,
+    pub(crate) equality_deletes: Vec<EqualityDeleteFile>,
+    pub(crate) position_deletes: Vec<PlannedFile>,
+}
+
+impl Plan {
+    /// Reads the snapshot's manifests.
+    pub(crate) async fn read(
+        table: &TableName,
+        io: &FileIO,
+        metadata: &TableMetadata,
+        snapshot: &SnapshotRef,
+    ) -> Result<Self> {
+        let list = read_list(table, io, snapshot).await?;
+        let live: Vec<ManifestFile> = list.into_iter().filter(is_live).collect();
+        let mut manifests = futures::stream::iter(live)
+            .map(|manifest| async move {
+                read_manifest(table, io, &manifest).await.map(|read| (manifest.partition_spec_id, read))
+            })
+            .buffered(MANIFESTS_AT_A_TIME);
+        let mut plan = Self::default();
+        while let Some((spec_id, manifest)) = manifests.try_next().await? {
+            for entry in manifest.entries().iter().filter(|entry| entry.is_alive()) {
+                plan.add(table, metadata, spec_id, entry)?;
+            }
+        }
+        plan.drop_stale_deletes();
+        Ok(plan)
+    }
+
+    fn add(&mut self, table: &TableName, metadata: &TableMetadata, spec_id: i32, entry: &ManifestEntry) -> Result<()> {
+        let file = entry.data_file();
+        let corrupt = |what: &str| {
+            Error::new(ErrorKind::Corrupt, format!("table {table}: the manifest entry of {} {what}", file.file_path()))
+        };
+        if file.file_format() != DataFileFormat::Parquet {
+            let what = if file.content_offset().is_some() { "a deletion vector" } else { "no Parquet file" };
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "table {table}: somebody else added {} to it in the lake, which is {what} and cannot be read here; \
+                     have that engine rewrite the table's files, or run `calve reload {table}`",
+                    file.file_path()
+                ),
+            ));
+        }
+        let planned = PlannedFile {
+            location: file.file_path().to_owned(),
+            sequence: entry.sequence_number().ok_or_else(|| corrupt("has no sequence number"))?,
+            rows: file.record_count(),
+            partition: (spec_id, file.partition().clone()),
+        };
+        match file.content_type() {
+            DataContentType::Data => self.data.push(planned),
+            DataContentType::PositionDeletes => self.position_deletes.push(planned),
+            DataContentType::EqualityDeletes => {
+                let mut ids = file.equality_ids().filter(|ids| !ids.is_empty());
+                let ids = ids.as_mut().ok_or_else(|| corrupt("names no columns to compare"))?;
+                ids.sort_unstable();
+                ids.dedup();
+                let global = metadata.partition_spec_by_id(spec_id).is_none_or(|spec| spec.is_unpartitioned());
+                self.equality_deletes.push(EqualityDeleteFile { file: planned, ids: ids.clone(), global });
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out deletes older than all data: what they hit is gone.
+    fn drop_stale_deletes(&mut self) {
+        let oldest = self.data.iter().map(|data| data.sequence).min().unwrap_or(i64::MAX);
+        self.equality_deletes.retain(|deletes| deletes.file.sequence > oldest);
+        self.position_deletes.retain(|deletes| deletes.sequence >= oldest);
+    }
+}

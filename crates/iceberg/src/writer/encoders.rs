@@ -1,0 +1,129 @@
+//! The threads that encode, bounded in number, and what is done before and after on the others.
+
+use std::sync::Arc;
+
+use calve_core::{DeltaBatch, Error, ErrorKind, Result, StagedDelta};
+use iceberg::spec::DataFile;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
+
+use super::series::{Content, FileSeries};
+use crate::delta::{self, TableLayout};
+use crate::naming::FileNaming;
+use crate::storage;
+
+/// Bounds how many files are encoded at a time, over all tables.
+#[derive(Debug)]
+pub(crate) struct Encoders {
+    permits: Arc<Semaphore>,
+    count: usize,
+}
+
+impl Encoders {
+    /// `count` of them, at least one.
+    pub(crate) fn new(count: usize) -> Self {
+        let count = count.max(1);
+        Self { permits: Arc::new(Semaphore::new(count)), count }
+    }
+
+    /// As many as there are processors.
+    pub(crate) fn for_this_machine() -> Self {
+        Self::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Waits for a free encoder.
+    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|closed| Error::with_source(ErrorKind::Bug, "the encoders are closed while in use", closed))
+    }
+
+    /// Runs `work` on a thread of its own, once an encoder is free.
+    pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+        let permit = self.permit().await?;
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        });
+        joined(done.await)
+    }
+}
+
+/// The result of a thread; one that panicked is a bug to report, not to spread.
+pub(crate) fn joined<T>(done: std::result::Result<Result<T>, JoinError>) -> Result<T> {
+    done.unwrap_or_else(|error| {
+        Err(Error::with_source(ErrorKind::Bug, format!("encoding ended abruptly: {error}"), error))
+    })
+}
+
+/// Data files and delete files of one delta.
+pub(crate) type WrittenFiles = (Vec<DataFile>, Vec<DataFile>);
+
+/// Writes the files of a batch, durable but for their directory's entries. A failure leaves none.
+pub(crate) fn write_batch(
+    layout: &Arc<TableLayout>,
+    naming: &Arc<FileNaming>,
+    batch: DeltaBatch,
+) -> Result<WrittenFiles> {
+    let series = |content| FileSeries::new(Arc::clone(layout), Arc::clone(naming), content);
+    let (mut rows, mut deletes) = (series(Content::Rows)?, series(Content::EqualityDeletes)?);
+    // Both are dropped, and remove their files, unless both are written.
+    deletes.write(batch.deletes.columns().to_vec(), batch.deletes.num_rows())?;
+    rows.write(batch.rows.columns().to_vec(), batch.rows.num_rows())?;
+    drop(batch);
+    let rows = rows.finish()?;
+    match deletes.finish() {
+        Ok(deletes) => Ok((rows, deletes)),
+        Err(error) => {
+            remove_now(&rows);
+            Err(error)
+        }
+    }
+}
+
+/// Makes the files' directory entries durable and writes the manifests. A failure leaves none of the files.
+pub(crate) async fn stage(
+    layout: &TableLayout,
+    naming: &FileNaming,
+    replace: bool,
+    data: Vec<DataFile>,
+    deletes: Vec<DataFile>,
+) -> Result<StagedDelta> {
+    let written: Vec<DataFile> = data.iter().chain(&deletes).cloned().collect();
+    let staged = match sync_directory(written.first()).await {
+        Ok(()) => delta::stage(layout, replace, data, deletes, naming).await,
+        Err(error) => Err(error),
+    };
+    if staged.is_err() {
+        remove(written).await;
+    }
+    staged
+}
+
+/// All files of a delta lie in one directory.
+async fn sync_directory(file: Option<&DataFile>) -> Result<()> {
+    let Some(location) = file.map(|file| file.file_path().to_owned()) else { return Ok(()) };
+    let done = tokio::task::spawn_blocking(move || {
+        storage::sync_directory(&location)
+            .map_err(|error| storage::file_error("write the directory of", &location, error))
+    });
+    joined(done.await)
+}
+
+/// Removes files that nothing refers to.
+pub(crate) async fn remove(files: Vec<DataFile>) {
+    let _ = tokio::task::spawn_blocking(move || remove_now(&files)).await;
+}
+
+fn remove_now(files: &[DataFile]) {
+    for path in files.iter().filter_map(|file| storage::local_path(file.file_path())) {
+        // What stays is found by its name after the next start.
+        let _ = std::fs::remove_file(path);
+    }
+}

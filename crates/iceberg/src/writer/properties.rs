@@ -1,0 +1,167 @@
+//! How files are written: the defaults, and the table properties that change them.
+//!
+//! The properties are those that other Iceberg writers obey too, so that one setting on the table serves all of them.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, SchemaRef as ArrowSchemaRef};
+use calve_core::{Error, ErrorKind, Result, TableName};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::basic::{Compression, LogicalType, Type as PhysicalType, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
+
+const CODEC: &str = "write.parquet.compression-codec";
+const LEVEL: &str = "write.parquet.compression-level";
+const FILE_BYTES: &str = "write.target-file-size-bytes";
+const ROW_GROUP_BYTES: &str = "write.parquet.row-group-size-bytes";
+
+/// A row group is held in memory, encoded, until it is complete; so this bounds what an open file costs.
+const DEFAULT_ROW_GROUP_BYTES: usize = 32 << 20;
+const DEFAULT_FILE_BYTES: usize = 128 << 20;
+
+/// Bytes of text and binary statistics kept. A truncated maximum is rounded up, so bounds stay true.
+const STATISTIC_BYTES: usize = 64;
+
+/// Settings of one table's files.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FileFormat {
+    compression: Compression,
+    /// A file is complete once it has this many bytes.
+    pub(crate) file_bytes: usize,
+    row_group_bytes: usize,
+}
+
+impl FileFormat {
+    /// From the table's properties.
+    pub(crate) fn of(table: &TableName, properties: &HashMap<String, String>) -> Result<Self> {
+        let codec = properties.get(CODEC).map_or("zstd", String::as_str);
+        let compression = match codec.to_ascii_lowercase().as_str() {
+            "zstd" => {
+                let level = match properties.get(LEVEL) {
+                    Some(text) => number(table, LEVEL, text)?,
+                    // Smaller files than level 1 for less time: its dictionary pages compress that much better.
+                    None => 3,
+                };
+                let level = ZstdLevel::try_new(level).map_err(|error| wrong(table, LEVEL, &error.to_string()))?;
+                Compression::ZSTD(level)
+            }
+            "snappy" => Compression::SNAPPY,
+            "lz4" | "lz4_raw" => Compression::LZ4_RAW,
+            "none" | "uncompressed" => Compression::UNCOMPRESSED,
+            other => {
+                let what = format!("'{other}' is not a codec known here: use zstd, snappy, lz4 or uncompressed");
+                return Err(wrong(table, CODEC, &what));
+            }
+        };
+        let bytes = |key, default: usize| match properties.get(key) {
+            Some(text) => match number(table, key, text)? {
+                0 => Err(wrong(table, key, "it must be at least 1")),
+                bytes => Ok(bytes),
+            },
+            None => Ok(default),
+        };
+        Ok(Self {
+            compression,
+            file_bytes: bytes(FILE_BYTES, DEFAULT_FILE_BYTES)?,
+            row_group_bytes: bytes(ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_BYTES)?,
+        })
+    }
+
+    /// For files with the columns of `arrow`, of which those named `key` identify a row.
+    pub(crate) fn writer_properties(&self, arrow: &ArrowSchemaRef, key: &[&str]) -> WriterProperties {
+        let mut properties = WriterProperties::builder()
+            // What every reader of Parquet understands.
+            .set_writer_version(WriterVersion::PARQUET_1_0)
+            .set_created_by(concat!("calve version ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_compression(self.compression)
+            .set_max_row_group_row_count(None)
+            .set_max_row_group_bytes(Some(self.row_group_bytes))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_statistics_truncate_length(Some(STATISTIC_BYTES));
+        for field in arrow.fields().iter().filter(|field| key.contains(&field.name().as_str())) {
+            let path = ColumnPath::new(vec![field.name().clone()]);
+            // Rows are looked up by key.
+            properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::Page);
+            if key.len() == 1 {
+                // No value comes twice, so a dictionary is work for nothing.
+                properties = properties.set_column_dictionary_enabled(path, false);
+            }
+        }
+        properties.build()
+    }
+}
+
+/// The Parquet schema of files with the columns of `arrow`, as the Iceberg specification (appendix A) wants each type.
+pub(crate) fn parquet_schema(arrow: &ArrowSchemaRef) -> parquet::errors::Result<SchemaDescriptor> {
+    let converted = ArrowSchemaConverter::new().schema_root("table").convert(arrow)?;
+    let mut fields = Vec::with_capacity(arrow.fields().len());
+    for (field, ty) in arrow.fields().iter().zip(converted.root_schema().get_fields()) {
+        let info = ty.get_basic_info();
+        let builder = |physical| {
+            Type::primitive_type_builder(info.name(), physical)
+                .with_repetition(info.repetition())
+                .with_id(info.has_id().then(|| info.id()))
+        };
+        fields.push(match field.data_type() {
+            DataType::FixedSizeBinary(16) => Arc::new(
+                builder(PhysicalType::FIXED_LEN_BYTE_ARRAY)
+                    .with_length(16)
+                    .with_logical_type(Some(LogicalType::Uuid))
+                    .build()?,
+            ),
+            // The converter takes 64 bits for a single digit.
+            DataType::Decimal128(1, scale) => Arc::new(
+                builder(PhysicalType::INT32)
+                    .with_logical_type(Some(LogicalType::Decimal { precision: 1, scale: i32::from(*scale) }))
+                    .with_precision(1)
+                    .with_scale(i32::from(*scale))
+                    .build()?,
+            ),
+            _ => Arc::clone(ty),
+        });
+    }
+    let root = Type::group_type_builder("table").with_fields(fields).build()?;
+    Ok(SchemaDescriptor::new(Arc::new(root)))
+}
+
+fn number<T: FromStr>(table: &TableName, key: &str, text: &str) -> Result<T> {
+    text.trim().parse().map_err(|_| wrong(table, key, &format!("'{text}' is not a number")))
+}
+
+fn wrong(table: &TableName, key: &str, what: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("table {table}: its property {key} in the lake cannot be used: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(properties: &[(&str, &str)]) -> Result<FileFormat> {
+        let properties = properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        FileFormat::of(&TableName::new("public", "t"), &properties)
+    }
+
+    #[test]
+    fn properties_of_the_table_are_obeyed() {
+        let zstd = |level| Compression::ZSTD(ZstdLevel::try_new(level).unwrap());
+        assert_eq!(format(&[]).unwrap().compression, zstd(3));
+        assert_eq!(format(&[(LEVEL, "9")]).unwrap().compression, zstd(9));
+        assert_eq!(format(&[(CODEC, "SNAPPY"), (LEVEL, "9")]).unwrap().compression, Compression::SNAPPY);
+        assert_eq!(format(&[(CODEC, "lz4")]).unwrap().compression, Compression::LZ4_RAW);
+        assert_eq!(format(&[(CODEC, "uncompressed")]).unwrap().compression, Compression::UNCOMPRESSED);
+        assert_eq!(format(&[(FILE_BYTES, "1024")]).unwrap().file_bytes, 1024);
+    }
+
+    #[test]
+    fn what_cannot_be_obeyed_is_named() {
+        for (key, value) in [(CODEC, "brotli"), (LEVEL, "99"), (LEVEL, "x"), (FILE_BYTES, "0"), (ROW_GROUP_BYTES, "-1")]
+        {
+            let error = format(&[(key, value)]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.to_string().contains(key), "{error}");
+        }
+    }
+}
