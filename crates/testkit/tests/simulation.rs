@@ -1,12 +1,57 @@
-//! The engine through every fault: exhaustively over the scenarios' steps, at random over seeds, and with each rule of the
-//! protocol switched off.
+//! The engine through every fault: exhaustively over the steps of the scenarios, in sampled pairs, at random over seeds, and
+//! with each rule of the protocol switched off, which must be noticed.
 //!
-//! `CALVE_SIMULATION='<spec>'` runs one spec with its trace (test `rerun`); `CALVE_SIMULATION_SEEDS=N` runs more seeds.
+//! `CALVE_SIMULATION='<spec>' cargo test -p calve-testkit --test simulation rerun` runs one spec and shows its trace;
+//! `CALVE_SIMULATION_SEEDS=N` runs N random seeds instead of 300.
 
-use calve_testkit::sim::{Keep, Spec, expect_holds, report, run, scenarios};
+use calve_engine::Mutation;
+use calve_testkit::sim::{Fault, Keep, MUTATIONS, Plan, Random, Scenario, Spec, expect_holds, report, run, scenarios};
 
 fn spec(scenario: &str, seed: u64) -> Spec {
     Spec { scenario: scenario.to_owned(), seed, ..Spec::default() }
+}
+
+/// Every step of the scenario struck by every fault that can strike it, and a crash at every step with local state gone or
+/// old afterwards.
+fn exhaustive(scenario: &Scenario) -> Vec<Spec> {
+    let base = spec(scenario.name, 0);
+    let steps = run(&base, Keep { steps: true, trace: false }).steps;
+    let mut specs = Vec::new();
+    for (number, step) in (1_u64..).zip(&steps) {
+        let faults = step.kind.faults().iter().chain(&scenario.extra);
+        let plans = faults.map(|fault| Plan::one(number, *fault));
+        let sleds = [Fault::SledLost, Fault::SledStale(1), Fault::SledStale(2)];
+        let crashes = sleds.into_iter().map(|sled| Plan::one(number, sled).and(number, Fault::CrashAfter));
+        specs.extend(plans.chain(crashes).map(|plan| Spec { plan, ..base.clone() }));
+    }
+    specs
+}
+
+/// Two faults, or a fault and something beside it, at any two steps.
+fn pairs(scenario: &Scenario, count: usize) -> impl Iterator<Item = Spec> {
+    const FAULTS: [Fault; 12] = [
+        Fault::Fail,
+        Fault::LoseAnswer,
+        Fault::Delay(4),
+        Fault::Delay(25),
+        Fault::CrashBefore,
+        Fault::CrashAfter,
+        Fault::PowerAfter,
+        Fault::SledLost,
+        Fault::SledStale(2),
+        Fault::Compact(0),
+        Fault::Join,
+        Fault::Join,
+    ];
+    let base = spec(scenario.name, 0);
+    let steps = run(&base, Keep::default()).taken;
+    let mut random = Random::new(steps);
+    std::iter::repeat_with(move || {
+        let mut draw = || (1 + random.below(steps), FAULTS[random.index(FAULTS.len())]);
+        let ((first, one), (second, other)) = (draw(), draw());
+        Spec { plan: Plan::one(first, one).and(second, other), ..base.clone() }
+    })
+    .take(count)
 }
 
 #[test]
@@ -14,6 +59,110 @@ fn without_faults_every_scenario_holds() {
     for scenario in scenarios() {
         expect_holds(&spec(scenario.name, 0));
     }
+    expect_holds(&spec("long-load", 0));
+}
+
+#[test]
+fn every_step_survives_every_fault() {
+    for scenario in scenarios() {
+        exhaustive(&scenario).iter().for_each(expect_holds);
+    }
+}
+
+#[test]
+fn pairs_of_faults_are_survived() {
+    for scenario in scenarios() {
+        pairs(&scenario, 250).for_each(|spec| expect_holds(&spec));
+    }
+}
+
+#[test]
+fn random_histories_are_survived() {
+    let seeds = std::env::var("CALVE_SIMULATION_SEEDS").ok();
+    let seeds = seeds.map_or(300, |text| text.parse().expect("CALVE_SIMULATION_SEEDS is a number"));
+    for seed in 0..seeds {
+        expect_holds(&spec("random", seed));
+    }
+}
+
+#[test]
+fn the_same_spec_takes_the_same_steps() {
+    let keep = Keep { steps: true, trace: true };
+    let late = Spec { plan: Plan::one(40, Fault::CrashAfter), ..spec("keys", 0) };
+    for spec in (0..20).map(|seed| spec("random", seed)).chain([late]) {
+        let first = run(&spec, keep);
+        // Elsewhere: on a thread that has run nothing before.
+        let again = std::thread::scope(|scope| scope.spawn(|| run(&spec, keep)).join());
+        let again = again.expect("the second run ended");
+        assert!(first.trace.len() > 50, "{spec} did next to nothing: {:?}", first.trace);
+        for (first, again) in first.trace.iter().zip(&again.trace) {
+            assert_eq!(first, again, "{spec}");
+        }
+        assert_eq!(first.trace.len(), again.trace.len(), "{spec}");
+    }
+}
+
+/// Some run notices that the rule is off: in the scenario named, or else in any other, or else at random.
+fn is_noticed(mutation: Mutation, scenario: &str) {
+    let all = scenarios();
+    let (named, others): (Vec<_>, Vec<_>) = all.iter().partition(|s| s.name == scenario);
+    let long = std::iter::once(spec("long-load", 0)).filter(|spec| spec.scenario == scenario);
+    let specs = long
+        .chain(named.iter().flat_map(|s| exhaustive(s).into_iter().chain(pairs(s, 1000))))
+        .chain((0..1000).map(|seed| spec("random", seed)))
+        .chain(others.iter().flat_map(|s| exhaustive(s)));
+    let mut runs = 0;
+    for spec in specs {
+        runs += 1;
+        let broken = Spec { without: Some(mutation), ..spec.clone() };
+        let Some(violation) = run(&broken, Keep::default()).violation else { continue };
+        // What breaks with the rule as well says nothing about it.
+        if run(&spec, Keep::default()).violation.is_none() {
+            println!("{mutation:?} is noticed by run {runs}: {broken}\n   {violation}");
+            return;
+        }
+    }
+    panic!("nothing in {runs} runs notices {mutation:?}");
+}
+
+macro_rules! mutations {
+    ($($name:ident: $mutation:ident by $scenario:literal,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                is_noticed(Mutation::$mutation, $scenario);
+            }
+        )*
+
+        #[test]
+        fn every_mutation_has_its_test() {
+            let tested = [$(Mutation::$mutation),*];
+            for mutation in MUTATIONS {
+                assert!(tested.contains(&mutation), "{mutation:?} is not tested");
+            }
+        }
+    };
+}
+
+mutations! {
+    a_missing_stamp_is_noticed: NoStamp by "core",
+    a_missing_skip_is_noticed: SkipOff by "core",
+    an_early_acknowledgement_is_noticed: AckEarly by "core",
+    resuming_from_the_smallest_position_is_noticed: ResumeSmallest by "purged",
+    resuming_from_the_greatest_position_is_noticed: ResumeGreatest by "uneven",
+    a_counter_for_an_id_is_noticed: CounterId by "zombie",
+    deleting_at_the_start_is_noticed: DeleteAtStart by "zombie",
+    position_taken_for_done_is_noticed: PositionMeansDone by "zombie",
+    position_taken_for_foreign_is_noticed: PositionMeansForeign by "core",
+    completeness_of_ones_own_end_is_noticed: CompleteIsOwnEnd by "core",
+    an_unchecked_base_is_noticed: BaseUnchecked by "zombie",
+    an_unchecked_intent_is_noticed: IntentUnchecked by "zombie",
+    an_intent_for_all_tables_is_noticed: IntentForAll by "added",
+    running_before_catching_up_is_noticed: UnstopFirst by "stop",
+    acknowledging_idle_traffic_is_noticed: IdleAny by "idle",
+    changes_lost_during_a_load_are_noticed: KeptLost by "added",
+    completeness_beyond_a_load_is_noticed: PassLoad by "added",
+    completeness_beyond_kept_changes_is_noticed: PassKept by "long-load",
 }
 
 #[test]
@@ -22,5 +171,5 @@ fn rerun() {
     let spec: Spec = text.parse().unwrap_or_else(|error| panic!("CALVE_SIMULATION='{text}': {error}"));
     let outcome = run(&spec, Keep { trace: true, steps: false });
     println!("{}", report(&spec, &outcome));
-    assert!(outcome.violation.is_none(), "{}", outcome.violation.unwrap_or_default());
+    assert_eq!(outcome.violation, None);
 }

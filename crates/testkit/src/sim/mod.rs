@@ -22,11 +22,14 @@ mod run;
 mod scenario;
 mod source;
 mod source_log;
+mod spec;
 mod workload;
 mod world;
 mod writer;
 
 pub use faults::{Fault, Plan, StepKind};
-pub use run::{Keep, MUTATIONS, Outcome, Spec, expect_holds, report, run};
+pub use random::Random;
+pub use run::run;
 pub use scenario::{Scenario, scenario, scenarios};
+pub use spec::{Keep, MUTATIONS, Outcome, Spec, expect_holds, report};
 pub use world::Step;

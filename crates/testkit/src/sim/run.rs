@@ -2,11 +2,9 @@
 //! restarts them, and lets the world happen.
 
 use std::any::Any;
-use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -17,17 +15,18 @@ use calve_engine::{ControlHandle, Mutation, Ports, Rules, Settings, control};
 
 use super::catalog::SimLake;
 use super::clock::Alarm;
-use super::faults::{Fault, Plan};
+use super::faults::Fault;
 use super::lake::LakeState;
 use super::ports::{SimEnvironment, SimObserver};
 use super::positions::{SimPositions, Sled};
 use super::random::Random;
 use super::scenario::{Happening, Scenario, scenario};
 use super::source::SimSource;
-use super::source_log::{SourceLog, table_name};
+use super::source_log::{Change, SourceLog, table_name};
+use super::spec::{Keep, Outcome, Spec};
 use super::workload;
-use super::world::{Death, Process, ProcessState, Shared, Step, World};
-use super::writer::SimWriter;
+use super::world::{Death, Process, ProcessState, Shared, World};
+use super::writer::{SimWriter, run_prefix};
 
 /// Once nothing goes wrong any more, everything is caught up with within this time, or never.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -38,100 +37,17 @@ const STEPS: u64 = 60_000;
 /// How long the supervisor waits before it starts a process again.
 const RESTART: Duration = Duration::from_millis(50);
 
+/// How often somebody looks for stopped tables.
+const OPERATOR: Duration = Duration::from_secs(3);
+
+/// Within this time a process has started again.
+const TIDYING: Duration = Duration::from_secs(2);
+
+/// A key that no random transaction uses.
+const TOUCHED: i64 = 1000;
+
 /// For how long the server takes the slot of a dead process for active.
 const SLOT_BUSY: Duration = Duration::from_millis(120);
-
-/// Every rule that can be switched off.
-pub const MUTATIONS: [Mutation; 18] = [
-    Mutation::NoStamp,
-    Mutation::SkipOff,
-    Mutation::AckEarly,
-    Mutation::ResumeSmallest,
-    Mutation::ResumeGreatest,
-    Mutation::CounterId,
-    Mutation::DeleteAtStart,
-    Mutation::PositionMeansDone,
-    Mutation::PositionMeansForeign,
-    Mutation::CompleteIsOwnEnd,
-    Mutation::BaseUnchecked,
-    Mutation::IntentUnchecked,
-    Mutation::IntentForAll,
-    Mutation::UnstopFirst,
-    Mutation::IdleAny,
-    Mutation::KeptLost,
-    Mutation::PassLoad,
-    Mutation::PassKept,
-];
-
-/// One run: which scenario, under which seed and faults, with which rule switched off.
-#[derive(Clone, Debug, Default)]
-pub struct Spec {
-    /// The scenario's name.
-    pub scenario: String,
-    /// Decides everything that is random.
-    pub seed: u64,
-    /// The faults planned.
-    pub plan: Plan,
-    /// A rule that is switched off.
-    pub without: Option<Mutation>,
-}
-
-impl fmt::Display for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} seed={}", self.scenario, self.seed)?;
-        if !self.plan.0.is_empty() {
-            write!(f, " plan={}", self.plan)?;
-        }
-        if let Some(mutation) = self.without {
-            write!(f, " without={mutation:?}")?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Spec {
-    type Err = String;
-
-    /// As it is shown, without the mutation: that one is named by its test.
-    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
-        let mut parts = text.split_whitespace();
-        let mut spec = Self { scenario: parts.next().unwrap_or_default().to_owned(), ..Self::default() };
-        for part in parts {
-            match part.split_once('=') {
-                Some(("seed", seed)) => spec.seed = seed.parse().map_err(|_| format!("'{seed}' is no seed"))?,
-                Some(("plan", plan)) => spec.plan = plan.parse()?,
-                Some(("without", name)) => {
-                    let known = MUTATIONS.iter().find(|mutation| format!("{mutation:?}") == name);
-                    spec.without = Some(*known.ok_or_else(|| format!("'{name}' is no mutation"))?);
-                }
-                _ => return Err(format!("'{part}' is not seed=, plan= or without=")),
-            }
-        }
-        Ok(spec)
-    }
-}
-
-/// What became of a run.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The first invariant broken.
-    pub violation: Option<String>,
-    /// Every step taken, if asked for.
-    pub steps: Vec<Step>,
-    /// What happened, if asked for.
-    pub trace: Vec<String>,
-    /// How many steps were taken.
-    pub taken: u64,
-}
-
-/// What a run should keep.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Keep {
-    /// [`Outcome::steps`].
-    pub steps: bool,
-    /// [`Outcome::trace`].
-    pub trace: bool,
-}
 
 /// Runs it.
 ///
@@ -151,32 +67,14 @@ pub fn run(spec: &Spec, keep: Keep) -> Outcome {
     })
 }
 
-/// Runs it, and panics with everything needed to understand a violation.
-///
-/// # Panics
-/// When an invariant was broken.
-pub fn expect_holds(spec: &Spec) {
-    if run(spec, Keep::default()).violation.is_some() {
-        let again = run(spec, Keep { trace: true, steps: false });
-        panic!("{}", report(spec, &again));
-    }
-}
-
-/// A violation with its trace and how to see it again.
-pub fn report(spec: &Spec, outcome: &Outcome) -> String {
-    let violation = outcome.violation.as_deref().unwrap_or("nothing was violated");
-    format!(
-        "{violation}\n\nTo run it again: CALVE_SIMULATION='{spec}' cargo test -p calve-testkit --test simulation rerun\n\n{}",
-        outcome.trace.join("\n")
-    )
-}
-
 /// A process of calve that runs.
 struct Running {
     number: usize,
     future: Pin<Box<dyn Future<Output = Result<()>>>>,
     ready: Arc<Ready>,
     control: ControlHandle,
+    /// It was asked to leave.
+    leaving: bool,
 }
 
 /// Whether a process has something to do.
@@ -194,19 +92,22 @@ struct Runner {
     world: Shared,
     processes: Vec<Running>,
     configured: usize,
-    leaving: bool,
     reload_all: bool,
     workload: Random,
     /// When something last went wrong or was asked.
     disturbed: Duration,
+    operated: Duration,
     steps_judged: u64,
+    /// Left-over files had their chance to go.
+    tidied: bool,
 }
 
 impl Runner {
     fn new(spec: &Spec, scenario: Scenario, keep: Keep) -> Self {
         let mut random = Random::new(spec.seed);
         let workload = random.fork();
-        let log = SourceLog::new(scenario.tables);
+        let mut log = SourceLog::new(scenario.tables);
+        log.purges = scenario.purges;
         let lake = LakeState::new(scenario.catalog);
         let mut world = World::new(log, lake, scenario.pace, spec.plan.clone(), random, keep.trace);
         world.keep_steps = keep.steps;
@@ -219,17 +120,19 @@ impl Runner {
         for (ms, happening) in &scenario.live {
             world.clock.set(Duration::from_millis(*ms), Alarm::Happening(happening.clone()));
         }
+        let tidy = scenario.tidy;
         Self {
             configured: scenario.first_tables,
             scenario,
             without: spec.without,
             world: Shared::new(world),
             processes: Vec::new(),
-            leaving: false,
             reload_all: false,
             workload,
             disturbed: Duration::ZERO,
+            operated: Duration::ZERO,
             steps_judged: 0,
+            tidied: !tidy,
         }
     }
 
@@ -314,7 +217,7 @@ impl Runner {
 
     /// A process left by itself: the supervisor does what the error's kind says.
     fn ended(&mut self, at: usize, result: Result<()>) {
-        let number = self.processes[at].number;
+        let (number, leaving) = (self.processes[at].number, self.processes[at].leaving);
         self.remove(number);
         let lives = self.world.with(|w| w.processes[number].dying.is_none());
         if !lives {
@@ -322,7 +225,7 @@ impl Runner {
         }
         self.world.with(|w| w.note(|| format!("P{number} ended: {result:?}")));
         match result {
-            Ok(()) if self.leaving => {}
+            Ok(()) if leaving => {}
             Ok(()) => self.violate(&format!("P{number} left without being asked")),
             Err(error) => match error.kind() {
                 ErrorKind::Conflict if self.world.with(|w| w.foreign_possible) => {}
@@ -330,7 +233,6 @@ impl Runner {
                 kind => self.violate(&format!("P{number} ended with {kind:?}: {error}")),
             },
         }
-        self.leaving = false;
         self.set_restart();
     }
 
@@ -356,9 +258,9 @@ impl Runner {
             }
             Happening::Restart => {
                 self.configured = self.scenario.tables;
-                if let Some(newest) = self.processes.last() {
-                    self.leaving = true;
-                    newest.control.shutdown();
+                for process in &mut self.processes {
+                    process.leaving = true;
+                    process.control.shutdown();
                 }
             }
             Happening::Reload(table) if table < self.configured => {
@@ -367,7 +269,14 @@ impl Runner {
                 }
             }
             Happening::Reload(_) => {}
-            Happening::Operator => self.operate(),
+            Happening::Touch => self.world.with(|w| {
+                let touch = |table| {
+                    let there = w.log.rows(table).contains_key(&TOUCHED);
+                    (table, if there { Change::Update(TOUCHED) } else { Change::Insert(TOUCHED) })
+                };
+                let changes: Vec<_> = (0..w.log.table_count()).map(touch).collect();
+                w.log.commit(&changes);
+            }),
             Happening::DropSlot => self.world.with(|w| {
                 w.log.slot = None;
                 w.slot_dropped = true;
@@ -377,8 +286,13 @@ impl Runner {
         }
     }
 
-    /// The operator re-loads what is stopped, and looks again later.
+    /// The operator asks for what is stopped to be read again; not all the time.
     fn operate(&mut self) {
+        let now = self.world.with(|w| w.clock.now());
+        if !self.scenario.operator || now < self.operated + OPERATOR {
+            return;
+        }
+        self.operated = now;
         let stopped: Vec<_> = self.world.with(|w| {
             let stopped = w.lake.tables.iter().filter(|(_, table)| table.stopped.is_some());
             stopped.map(|(name, _)| name.clone()).collect()
@@ -387,10 +301,6 @@ impl Runner {
             for table in &stopped {
                 newest.control.reload(table.clone());
             }
-        }
-        if !stopped.is_empty() || self.processes.is_empty() {
-            let again = Duration::from_secs(20);
-            self.world.with(|w| w.clock.set(w.clock.now() + again, Alarm::Happening(Happening::Operator)));
         }
     }
 
@@ -411,6 +321,8 @@ impl Runner {
             Fault::RollBack(table) => self.world.with(|w| {
                 if w.lake.roll_back(&table_name(table)) {
                     w.foreign_possible = true;
+                    // It is noticed with the next commit on that table.
+                    w.clock.set(w.clock.now() + RESTART, Alarm::Happening(Happening::Touch));
                 }
             }),
             Fault::SledLost | Fault::SledStale(_) => self.world.with(|w| w.sled_faults.push(fault)),
@@ -462,6 +374,7 @@ impl Runner {
             future: Box::pin(calve_engine::run(ports, settings, control)),
             ready: Arc::new(Ready(AtomicBool::new(true))),
             control: handle,
+            leaving: false,
         });
     }
 
@@ -476,13 +389,17 @@ impl Runner {
             return true;
         }
         let late = now > self.disturbed + PATIENCE;
-        if disturbances || self.processes.is_empty() || (taken == self.steps_judged && !late) {
+        if disturbances || self.processes.is_empty() {
+            return false;
+        }
+        self.operate();
+        if taken == self.steps_judged && !late {
             return false;
         }
         self.steps_judged = taken;
         let behind = self.world.with(|w| w.behind(self.configured, true));
         match behind {
-            None if self.world.with(|w| w.wire.is_empty()) => true,
+            None if self.world.with(|w| w.wire.is_empty()) => self.is_tidy(),
             None => {
                 // Requests that are still on their way may yet land, and must not matter.
                 self.world.with(|w| w.land_delayed(true));
@@ -494,6 +411,31 @@ impl Runner {
             }
             Some(_) => false,
         }
+    }
+}
+
+impl Runner {
+    /// Files of earlier processes that nothing references go with the next commits on their tables; none may stay.
+    fn is_tidy(&mut self) -> bool {
+        if !self.tidied {
+            self.tidied = true;
+            self.happen(Happening::Restart);
+            self.world.with(|w| w.clock.set(w.clock.now() + TIDYING, Alarm::Happening(Happening::Touch)));
+            return false;
+        }
+        // Those of the processes at hand go with the next start.
+        let own: Vec<String> =
+            self.processes.iter().map(|process| format!("/{}", run_prefix(process.number))).collect();
+        let left_over = self.world.with(|w| {
+            let is_left = |path: &&str| !w.lake.references(path) && !own.iter().any(|own| path.contains(own));
+            w.disk.list("").find(is_left).map(str::to_owned)
+        });
+        if self.scenario.tidy
+            && let Some(file) = left_over
+        {
+            self.violate(&format!("file {file} is left over and nothing will ever remove it"));
+        }
+        true
     }
 }
 

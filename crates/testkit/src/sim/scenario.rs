@@ -22,8 +22,8 @@ pub(crate) enum Happening {
     Restart,
     /// The operator asks for a table to be read again.
     Reload(usize),
-    /// The operator looks for tables that stopped, and asks for them to be read again.
-    Operator,
+    /// The application changes something in every table.
+    Touch,
     /// The slot is dropped or invalidated; the operator re-loads everything.
     DropSlot,
     /// A fault that concerns no step.
@@ -82,6 +82,12 @@ pub struct Scenario {
     pub(crate) pace: Pace,
     /// Faults tried at every step beside those of the step's kind.
     pub extra: Vec<Fault>,
+    /// Somebody looks for tables that stopped, now and then, and asks for them to be read again.
+    pub(crate) operator: bool,
+    /// The source's log is gone below what was acknowledged, and it does not say so before it is asked for it.
+    pub(crate) purges: bool,
+    /// At the end no file may be left over that nothing references.
+    pub(crate) tidy: bool,
     /// Of 1,000 steps, how many fail at random.
     pub(crate) fault_rate: u64,
 }
@@ -99,6 +105,9 @@ impl Scenario {
             checkpoint_rows: 1000,
             pace: Pace { varies: false, pieces: 3, load_rows: 2 },
             extra: Vec::new(),
+            operator: false,
+            purges: false,
+            tidy: false,
             fault_rate: 0,
         }
     }
@@ -139,8 +148,9 @@ use Change::{Delete, Insert, Rekey, Truncate, Unrepresentable, Update};
 /// The scenarios whose every step is struck by every fault.
 #[expect(clippy::too_many_lines, reason = "a list of scenarios, one after the other")]
 pub fn scenarios() -> Vec<Scenario> {
+    let one_row_at_a_time = Pace { varies: false, pieces: 3, load_rows: 1 };
     vec![
-        Scenario::new("core").with_core_log(),
+        Scenario { tidy: true, ..Scenario::new("core") }.with_core_log(),
         Scenario::new("core-rest").rest().with_core_log(),
         Scenario::new("uneven")
             .at(20, &[(A, Insert(2))])
@@ -171,16 +181,18 @@ pub fn scenarios() -> Vec<Scenario> {
             .happens(200, Happening::ForeignTraffic)
             .at(260, &[(A, Update(1))])
             .happens(300, Happening::ForeignTraffic),
-        Scenario { first_tables: 1, ..Scenario::new("added") }
+        Scenario { first_tables: 1, pace: one_row_at_a_time, tidy: true, ..Scenario::new("added") }
             .at(20, &[(A, Update(1))])
+            .at(21, &std::array::from_fn::<_, 6, _>(|key| (B, Insert(3 + i64::try_from(key).unwrap_or_default()))))
             .at(50, &[(B, Insert(2)), (A, Insert(2))])
             .happens(90, Happening::Restart)
             .at(92, &[(A, Update(1)), (B, Update(1))])
-            .at(110, &[(A, Update(2)), (B, Update(2))])
-            .at(130, &[(A, Delete(1)), (B, Delete(1))])
-            .at(140, &[(B, Insert(1))])
-            .at(200, &[(A, Insert(1))]),
-        Scenario { pace: Pace { varies: false, pieces: 3, load_rows: 1 }, ..Scenario::new("reload") }
+            .at(180, &[(A, Update(2)), (B, Update(2))])
+            .at(200, &[(A, Delete(1)), (B, Delete(1))])
+            .at(225, &[(B, Insert(1))])
+            .at(245, &[(A, Insert(1)), (B, Rekey(3, 77))])
+            .at(400, &[(B, Update(77))]),
+        Scenario { pace: one_row_at_a_time, tidy: true, ..Scenario::new("reload") }
             .at(20, &[(A, Insert(2)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4)), (B, Insert(5)), (B, Insert(6))])
             .happens(80, Happening::Reload(B))
             .at(85, &[(A, Update(1)), (B, Update(1))])
@@ -188,20 +200,41 @@ pub fn scenarios() -> Vec<Scenario> {
             .at(125, &[(A, Delete(1)), (B, Insert(2))])
             .at(145, &[(A, Insert(1)), (B, Rekey(1, 7))])
             .at(240, &[(B, Update(7))]),
-        Scenario::new("stop")
+        Scenario { operator: true, ..Scenario::new("stop") }
             .at(20, &[(A, Update(1)), (B, Insert(2))])
             .at(60, &[(B, Unrepresentable(1)), (A, Insert(2))])
             .at(100, &[(B, Update(2)), (A, Update(2))])
-            .happens(200, Happening::Operator)
             .at(230, &[(B, Update(1)), (A, Update(1))]),
         Scenario::new("compact").with_core_log().with_extra(&[Fault::Compact(A), Fault::Compact(B)]),
-        Scenario::new("roll-back").with_core_log().with_extra(&[Fault::RollBack(A)]).happens(400, Happening::Operator),
+        Scenario { operator: true, ..Scenario::new("roll-back") }
+            .with_core_log()
+            .with_extra(&[Fault::RollBack(A)])
+            .happens(800, Happening::Touch),
         Scenario::new("zombie").with_core_log().with_extra(&[Fault::Join]),
-        Scenario::new("purge")
+        Scenario { purges: true, ..Scenario::new("purged") }
+            .at(15, &[(A, Update(1))])
+            .at(70, &[(A, Insert(2))])
+            .at(130, &[(A, Update(1))])
+            .at(220, &[(A, Delete(2))])
+            .at(400, &[(B, Update(1))]),
+        Scenario::new("dropped")
             .with_core_log()
             .happens(60, Happening::DropSlot)
             .at(160, &[(A, Insert(5)), (B, Insert(5))]),
     ]
+}
+
+/// A load that takes so long that its table's own changes meanwhile do not fit into one commit. Only its last steps tell
+/// anything new.
+fn long_load() -> Scenario {
+    let pace = Pace { varies: false, pieces: 3, load_rows: 1 };
+    let mut scenario = Scenario { first_tables: 1, pace, checkpoint_rows: 1, ..Scenario::new("long-load") }
+        .happens(60, Happening::Restart);
+    scenario.before.push((2..90).map(|key| (B, Insert(key))).collect());
+    for round in 0..60 {
+        scenario = scenario.at(180 + 8 * round, &[(B, Update(1))]);
+    }
+    scenario
 }
 
 /// Everything at once, from a seed: half a minute of random transactions, faults and requests, then calm.
@@ -215,6 +248,8 @@ fn random(seed: u64) -> Scenario {
         before: Vec::new(),
         checkpoint_ms: 50 + random.below(400),
         checkpoint_rows: if random.chance(30) { 2 + random.below(6) } else { 1000 },
+        operator: true,
+        tidy: random.chance(20),
         pace: Pace { varies: true, pieces: 1 + random.below(6), load_rows: 1 + random.index(4) },
         fault_rate: [0, 4, 15, 40][random.index(4)],
         ..Scenario::new("random")
@@ -239,11 +274,15 @@ fn random(seed: u64) -> Scenario {
     }
     scenario.live.push((span, Happening::Calm));
     scenario.live.push((span + 1, Happening::Restart));
-    scenario.live.push((span + 20_000, Happening::Operator));
+    scenario.live.push((span + 1_000, Happening::Touch));
     scenario
 }
 
-/// The scenario of this name; `random` takes its shape from the seed.
+/// The scenario of this name: one of the list, `long-load`, or `random`, which takes its shape from the seed.
 pub fn scenario(name: &str, seed: u64) -> Option<Scenario> {
-    if name == "random" { Some(random(seed)) } else { scenarios().into_iter().find(|scenario| scenario.name == name) }
+    match name {
+        "random" => Some(random(seed)),
+        "long-load" => Some(long_load()),
+        _ => scenarios().into_iter().find(|scenario| scenario.name == name),
+    }
 }

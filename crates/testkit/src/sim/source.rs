@@ -1,7 +1,7 @@
 //! The source's ports over [`SourceLog`](super::source_log::SourceLog): a stream that arrives in small pieces and breaks in
 //! the middle of transactions, and loads whose rows come a few at a time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::world::{Process, World, lost};
 const IDENTITY: &str = "simulated log";
 
 /// How long a poll waits when nothing arrives.
-const QUIET: Duration = Duration::from_millis(50);
+const QUIET: Duration = Duration::from_millis(10);
 
 /// The port.
 pub(crate) struct SimSource {
@@ -37,6 +37,10 @@ struct Session {
     places: Vec<Option<TableIndex>>,
     /// The engine knows of the log up to here.
     told: Lsn,
+    /// What the server shall forget, said again with every keep-alive.
+    forget: Lsn,
+    /// Tables that the publication does not carry all the time, and that were stopped for it.
+    stopped: BTreeSet<TableIndex>,
 }
 
 impl SimSource {
@@ -47,7 +51,10 @@ impl SimSource {
     fn state(world: &World) -> LogState {
         LogState {
             identity: SourceIdentity(IDENTITY.to_owned()),
-            acknowledged: world.log.slot.as_ref().map(|slot| Position::Postgres(slot.confirmed)),
+            acknowledged: world.log.slot.as_ref().map(|slot| {
+                let follows = world.lake.tables.values().any(|table| table.stamp.is_some() && table.stopped.is_none());
+                Position::Postgres(if world.log.purges && follows { slot.created } else { slot.confirmed })
+            }),
             end: Position::Postgres(world.log.end()),
         }
     }
@@ -125,6 +132,12 @@ impl ChangeSource for SimSource {
             if newer_owner(slot) || now < slot.busy_until {
                 return Err(Error::new(ErrorKind::Retry, "the simulated slot is active for another process; waiting"));
             }
+            if w.log.purges && lsn(from) < slot.confirmed {
+                let message = format!("the simulated log is gone below {}; run `calve reload --all`", slot.confirmed);
+                // Another process may have moved it since the tables were read.
+                let kind = if w.foreign_possible { ErrorKind::Retry } else { ErrorKind::SourceGone };
+                return Err(Error::new(kind, message));
+            }
             // Asked for less, the server begins at what was confirmed, and says nothing.
             let from = lsn(from).max(slot.confirmed);
             let mut places = vec![None; w.log.table_count()];
@@ -136,7 +149,7 @@ impl ChangeSource for SimSource {
             if let Some(slot) = &mut w.log.slot {
                 slot.owner = Some(process);
             }
-            Ok(Session { next, within: None, places, told: from })
+            Ok(Session { next, within: None, places, told: from, forget: Lsn(0), stopped: BTreeSet::new() })
         };
         let session = self.ask(StepKind::Write, || format!("source: start at {from}"), effect).await?;
         self.session = Some(session);
@@ -149,17 +162,18 @@ impl ChangeSource for SimSource {
         let (told, within) = (session.told, session.within);
         let arrived = |w: &mut World| (w.log.end() > told || within.is_some(), w.pace.receive(&mut w.random));
         let Some((arrived, pieces)) = process.act(arrived) else { return std::future::pending().await };
-        if !arrived {
-            process.sleep(QUIET).await;
-            return Ok(());
-        }
         // Everything that waits comes before the step, so that a poll which is given up has pushed nothing.
-        process.sleep(Duration::from_millis(1)).await;
+        process.sleep(if arrived { Duration::from_millis(1) } else { QUIET }).await;
         let owned = |w: &mut World| {
             let slot = w.log.slot.as_ref().ok_or_else(no_slot)?;
             if slot.owner == Some(process.number) { Ok(()) } else { Err(lost("source: another process took the slot")) }
         };
-        let step = process.step_now(StepKind::Receive, || "source: receive".to_owned(), owned, |_| ());
+        let step = if arrived {
+            process.step_now(StepKind::Receive, || "source: receive".to_owned(), owned, |_| ())
+        } else {
+            confirm(&process, session.forget);
+            process.act(owned).unwrap_or(Ok(()))
+        };
         if process.act(|_| ()).is_none() {
             return std::future::pending().await;
         }
@@ -170,6 +184,17 @@ impl ChangeSource for SimSource {
             self.session = None;
             return Err(error);
         }
+        for place in session.new_gaps(&process) {
+            let reason = StopReason {
+                state: "log lost".to_owned(),
+                detail: "it was out of the publication for some time".to_owned(),
+                remedy: "run `calve reload`".to_owned(),
+            };
+            sink.stop(place, reason);
+        }
+        if !arrived {
+            return Ok(());
+        }
         for _ in 0..pieces {
             if !session.push_next(&process, sink) || sink.is_full() {
                 break;
@@ -179,24 +204,20 @@ impl ChangeSource for SimSource {
     }
 
     fn acknowledge(&mut self, position: &DurablePosition) {
-        let process = &self.process;
-        let connected = self.session.is_some();
+        let Some(session) = &mut self.session else { return };
         let to = lsn(position.position());
-        let effect = |w: &mut World| {
-            let owned = w.log.slot.as_mut().filter(|slot| connected && slot.owner == Some(process.number));
-            if let Some(slot) = owned {
-                slot.confirmed = slot.confirmed.max(to);
-            }
-            w.check_acknowledged();
-            Ok(())
-        };
-        // A lost status update is sent again with the next one.
-        let _ = process.step_now(StepKind::Acknowledge, || format!("source: acknowledge {to}"), effect, |_| ());
+        session.forget = session.forget.max(to);
+        let what = || format!("source: acknowledge {to}");
+        // A lost status update is made good by the next one.
+        if self.process.step_now(StepKind::Acknowledge, what, |_| Ok(()), |_| ()).is_ok() {
+            confirm(&self.process, to);
+        }
     }
 
     async fn start_load(&mut self, tables: &[TableName]) -> Result<Box<dyn LoadReader>> {
         let effect = |w: &mut World| {
             let indexes = indexes(w, tables)?;
+            w.log.forgive_gaps(&indexes);
             let end = w.log.end();
             let pieces = w.pace.load_rows;
             let mut queues: Vec<(usize, VecDeque<Vec<Row>>)> = indexes
@@ -231,7 +252,27 @@ impl ChangeSource for SimSource {
     }
 }
 
+/// The status update arrives, if the stream is still this process's.
+fn confirm(process: &Process, to: Lsn) {
+    process.act(|w| {
+        if let Some(slot) = w.log.slot.as_mut().filter(|slot| slot.owner == Some(process.number))
+            && slot.confirmed < to
+        {
+            slot.confirmed = to;
+            w.check_acknowledged();
+        }
+    });
+}
+
 impl Session {
+    /// Tables whose changes the publication has stopped to send, or did not send for some time.
+    fn new_gaps(&mut self, process: &Process) -> Vec<TableIndex> {
+        let places = self.places.iter().enumerate().filter_map(|(table, place)| Some((table, (*place)?)));
+        let gaps = process.act(|w| places.filter(|(table, _)| w.log.has_gap(*table)).map(|(_, place)| place).collect());
+        let gaps: Vec<TableIndex> = gaps.unwrap_or_default();
+        gaps.into_iter().filter(|place| self.stopped.insert(*place)).collect()
+    }
+
     /// Pushes the next message; false where nothing more has arrived.
     fn push_next(&mut self, process: &Process, sink: &mut dyn ChangeSink) -> bool {
         let Some(next) = process.act(|w| w.log.transaction(self.next).cloned()) else { return false };

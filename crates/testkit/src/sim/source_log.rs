@@ -70,6 +70,8 @@ struct SourceTable {
     history: Vec<(Lsn, Arc<Vec<Row>>)>,
     /// Changes of transactions that commit after this are in the log as the publication sends it.
     followed_since: Option<Lsn>,
+    /// It was taken out of the publication, and not read again since.
+    gap: bool,
 }
 
 /// The source.
@@ -80,6 +82,8 @@ pub(crate) struct SourceLog {
     end: Lsn,
     values: i64,
     pub(crate) slot: Option<Slot>,
+    /// The log is gone below what was acknowledged, and nobody says so before it is asked for.
+    pub(crate) purges: bool,
 }
 
 impl SourceLog {
@@ -91,9 +95,10 @@ impl SourceLog {
                 rows: BTreeMap::new(),
                 history: vec![(Lsn(0), Arc::new(Vec::new()))],
                 followed_since: None,
+                gap: false,
             })
             .collect();
-        Self { tables, transactions: Vec::new(), end: Lsn(0x100), values: 0, slot: None }
+        Self { tables, transactions: Vec::new(), end: Lsn(0x100), values: 0, slot: None, purges: false }
     }
 
     /// How many tables there are.
@@ -128,10 +133,9 @@ impl SourceLog {
         history[..after].last().map_or(&[], |(_, rows)| rows)
     }
 
-    /// Whether some transaction that ends in (`low`, `high`] changed the table.
+    /// Whether the transactions that end in (`low`, `high`] changed the table; a row that came and went did not.
     pub(crate) fn changed(&self, table: usize, low: Lsn, high: Lsn) -> bool {
-        let history = &self.tables[table].history;
-        history.partition_point(|(end, _)| *end <= high) > history.partition_point(|(end, _)| *end <= low)
+        low < high && self.rows_at(table, low) != self.rows_at(table, high)
     }
 
     /// The transaction after the first `count`.
@@ -153,7 +157,20 @@ impl SourceLog {
     pub(crate) fn follow(&mut self, tables: &[usize]) {
         let end = self.end;
         for (index, table) in self.tables.iter_mut().enumerate() {
+            table.gap |= table.followed_since.is_some() && !tables.contains(&index);
             table.followed_since = tables.contains(&index).then(|| table.followed_since.unwrap_or(end));
+        }
+    }
+
+    /// Whether the table was taken out of the publication since it was read last.
+    pub(crate) fn has_gap(&self, table: usize) -> bool {
+        self.tables[table].gap
+    }
+
+    /// These tables are read as they are now: what they missed does not matter.
+    pub(crate) fn forgive_gaps(&mut self, tables: &[usize]) {
+        for &table in tables {
+            self.tables[table].gap &= self.tables[table].followed_since.is_none();
         }
     }
 
@@ -262,5 +279,8 @@ mod tests {
         log.commit(&[(0, Change::Insert(3))]);
         let followed: Vec<_> = log.transactions.iter().map(|t| log.is_followed(0, t)).collect();
         assert_eq!(followed, [false, false, true]);
+        assert!(log.has_gap(0));
+        log.forgive_gaps(&[0]);
+        assert!(!log.has_gap(0));
     }
 }

@@ -18,9 +18,14 @@ use super::world::{Process, World};
 /// The port.
 pub(crate) struct SimWriter(pub(crate) Process);
 
-/// Where a process puts a table's files. The run's number is part of the name, so that files of no intent are found.
+/// Begins the name of every file a process writes, so that files of no intent are found.
+pub(crate) fn run_prefix(process: usize) -> String {
+    format!("run-{process:03}-")
+}
+
+/// Begins the path of every file that a process writes for a table.
 pub(crate) fn prefix(table: &TableName, process: usize) -> String {
-    format!("{}/run-{process:03}-", table.name)
+    format!("{}/{}", table.name, run_prefix(process))
 }
 
 /// A name that the process has not used before.
