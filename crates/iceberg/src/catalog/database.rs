@@ -7,12 +7,12 @@ use std::time::Duration;
 use calve_core::{Error, ErrorKind, Result};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgPool, Row, SqlitePool};
+use sqlx::{ConnectOptions, Connection, PgPool, Row, SqlitePool};
 
 use crate::settings::CatalogSettings;
 
 /// How long a statement waits for another process that writes to the sqlite file.
-const SQLITE_LOCK_WAIT: Duration = Duration::from_secs(10);
+const SQLITE_LOCK_WAIT: Duration = Duration::from_secs(5);
 /// How long opening a connection to Postgres may take.
 const POSTGRES_WAIT: Duration = Duration::from_secs(15);
 
@@ -48,7 +48,7 @@ impl Database {
             .max_connections(4)
             .connect_with(options)
             .await
-            .map_err(|e| failed(&place, &e_kind(&e, true), e))?;
+            .map_err(|e| failed(&place, &diagnose(&e, true), e))?;
         Ok(Self::Sqlite { pool, path: path.to_owned() })
     }
 
@@ -66,12 +66,13 @@ impl Database {
             options.get_host(),
             options.get_port()
         );
-        let pool = PgPoolOptions::new()
-            .max_connections(8)
-            .acquire_timeout(POSTGRES_WAIT)
-            .connect_with(options)
-            .await
-            .map_err(|e| failed(&place, &e_kind(&e, true), e))?;
+        // A pool waits and hides why it cannot connect, so the first connection is made by hand.
+        let refused = |e| failed(&place, &diagnose(&e, true), e);
+        match tokio::time::timeout(POSTGRES_WAIT, options.connect()).await {
+            Ok(connected) => connected.map_err(refused)?.close().await.map_err(refused)?,
+            Err(_) => return Err(refused(sqlx::Error::PoolTimedOut)),
+        }
+        let pool = PgPoolOptions::new().max_connections(8).acquire_timeout(POSTGRES_WAIT).connect_lazy_with(options);
         Ok(Self::Postgres { pool, place })
     }
 
@@ -100,7 +101,7 @@ impl Database {
                     })
                 }
             };
-        rows.map_err(|e| failed(&self.place(), &e_kind(&e, false), e))
+        rows.map_err(|e| failed(&self.place(), &diagnose(&e, false), e))
     }
 
     /// Runs a statement in a transaction of its own; returns how many rows it touched.
@@ -116,7 +117,7 @@ impl Database {
             }
         };
         done.map_err(|e| {
-            let state = e_kind(&e, false);
+            let state = diagnose(&e, false);
             Failure {
                 applied_nothing: state.applied_nothing,
                 duplicate: state.duplicate,
@@ -145,7 +146,7 @@ struct Diagnosis {
 }
 
 /// What a database's error means. `opening`: nothing of ours was there yet, so what does not work is a setting.
-fn e_kind(error: &sqlx::Error, opening: bool) -> Diagnosis {
+fn diagnose(error: &sqlx::Error, opening: bool) -> Diagnosis {
     let retry = |remedy| Diagnosis { kind: ErrorKind::Retry, remedy, applied_nothing: false, duplicate: false };
     let config = |remedy| Diagnosis { kind: ErrorKind::Config, remedy, applied_nothing: true, duplicate: false };
     match error {
@@ -187,6 +188,7 @@ fn e_kind(error: &sqlx::Error, opening: bool) -> Diagnosis {
 fn failed(place: &str, diagnosis: &Diagnosis, error: sqlx::Error) -> Error {
     let text = match &error {
         sqlx::Error::Database(e) => e.message().to_owned(),
+        sqlx::Error::PoolTimedOut => String::from("no connection within the time allowed"),
         other => other.to_string(),
     };
     Error::with_source(diagnosis.kind, format!("{place} does not answer: {text}; {}", diagnosis.remedy), error)

@@ -1,0 +1,11 @@
+//! Tests of the whole lake without servers: what is committed is read back by the iceberg crate's own scan, and other
+//! writers work through its own SQL catalog.
+
+mod commits;
+mod fixture;
+mod foreign;
+mod growth;
+#[cfg(feature = "servers")]
+mod postgres;
+mod reading;
+mod refusals;
