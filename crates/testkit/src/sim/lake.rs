@@ -26,7 +26,8 @@ pub(crate) struct DeltaFiles {
 pub(crate) enum Catalog {
     /// The metadata's location: any commit makes another version.
     Sql,
-    /// The main branch's snapshot: a commit of properties only leaves the version.
+    /// The main branch's snapshot: a commit of properties only leaves the version. A snapshot that is main once more after
+    /// the branch was moved back counts as another: who relies on the snapshot's id alone lets a late request in there.
     Rest,
 }
 
@@ -44,6 +45,8 @@ pub(crate) struct Table {
     pub(crate) snapshots: BTreeMap<u64, Snapshot>,
     pub(crate) main: Option<u64>,
     metadata: u64,
+    /// How often main was moved back.
+    moved_back: u64,
     sequence: u64,
     pub(crate) stamp: Option<Stamp>,
     pub(crate) complete_to: Vec<CompleteTo>,
@@ -80,6 +83,7 @@ impl LakeState {
             snapshots: BTreeMap::new(),
             main: None,
             metadata: 0,
+            moved_back: 0,
             sequence: 0,
             stamp: None,
             complete_to: Vec::new(),
@@ -106,7 +110,10 @@ impl LakeState {
     fn version(&self, table: &Table) -> LakeVersion {
         match self.catalog {
             Catalog::Sql => LakeVersion(format!("metadata-{}", table.metadata)),
-            Catalog::Rest => LakeVersion(table.main.map_or("empty".to_owned(), |main| format!("snapshot-{main}"))),
+            Catalog::Rest => {
+                let main = table.main.map_or("empty".to_owned(), |main| format!("snapshot-{main}"));
+                LakeVersion(if table.moved_back > 0 { format!("{main}/{}", table.moved_back) } else { main })
+            }
         }
     }
 
@@ -178,6 +185,7 @@ impl LakeState {
         let Some(before) = stamped.nth(1) else { return false };
         drop(stamped);
         table.metadata += 1;
+        table.moved_back += 1;
         table.main = Some(before);
         true
     }

@@ -1,11 +1,11 @@
 //! A simulation of everything around the engine: seeded, single-threaded, over simulated time.
 //!
-//! The engine is the real one. Its ports end in a database log ([`source_log`]), a lake of snapshots that really applies its
-//! deletes ([`lake`]), a disk and local state that lose what was not synced ([`disk`], [`positions`]). Each port call is a
-//! numbered protocol step ([`world`]) that faults can strike before and after its effect ([`faults`]): failures, lost
-//! answers, requests that land late, crashes, losses of power. Beside the steps other things happen ([`scenario`]): a second
+//! The engine is the real one. Its ports end in a database log (`source_log`), a lake of snapshots that really applies its
+//! deletes (`lake`), a disk and local state that lose what was not synced (`disk`, `positions`). Each port call is a
+//! numbered protocol step (`world`) that faults can strike before and after its effect (`faults`): failures, lost
+//! answers, requests that land late, crashes, losses of power. Beside the steps other things happen (`scenario`): a second
 //! process, foreign commits, a rollback, lost or stale local state, tables added, stopped and read again. The invariants of
-//! the protocol are looked at after every step ([`check`]), and at the end everything must be caught up with ([`run`]).
+//! the protocol are looked at after every step (`check`), and at the end everything must be caught up with (`run`).
 //!
 //! A run is named by its [`Spec`]: the same spec takes the same steps, whatever else goes on.
 

@@ -29,7 +29,7 @@ use super::world::{Death, Process, ProcessState, Shared, World};
 use super::writer::{SimWriter, run_prefix};
 
 /// Once nothing goes wrong any more, everything is caught up with within this time, or never.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// No run needs as many steps.
 const STEPS: u64 = 60_000;
@@ -45,9 +45,6 @@ const TIDYING: Duration = Duration::from_secs(2);
 
 /// A key that no random transaction uses.
 const TOUCHED: i64 = 1000;
-
-/// For how long the server takes the slot of a dead process for active.
-const SLOT_BUSY: Duration = Duration::from_millis(120);
 
 /// Runs it.
 ///
@@ -202,9 +199,10 @@ impl Runner {
 
     fn remove(&mut self, number: usize) {
         self.processes.retain(|process| process.number != number);
+        let slot_busy = Duration::from_millis(self.scenario.slot_busy_ms);
         self.world.with(|w| {
             w.processes[number].alive = false;
-            let busy_until = w.clock.now() + SLOT_BUSY;
+            let busy_until = w.clock.now() + slot_busy;
             if let Some(slot) = w.log.slot.as_mut().filter(|slot| slot.owner == Some(number)) {
                 (slot.owner, slot.busy_until) = (None, busy_until);
             }
@@ -350,7 +348,7 @@ impl Runner {
         });
         self.reload_all = false;
         let settings = Settings {
-            reload: if reload { tables.iter().cloned().collect() } else { Default::default() },
+            reload: tables.iter().filter(|_| reload).cloned().collect(),
             tables,
             checkpoint_interval: Duration::from_millis(self.scenario.checkpoint_ms),
             checkpoint_rows: self.scenario.checkpoint_rows,

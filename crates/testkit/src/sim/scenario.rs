@@ -80,6 +80,8 @@ pub struct Scenario {
     pub(crate) checkpoint_ms: u64,
     pub(crate) checkpoint_rows: u64,
     pub(crate) pace: Pace,
+    /// For how long the server takes the slot of a dead process for active.
+    pub(crate) slot_busy_ms: u64,
     /// Faults tried at every step beside those of the step's kind.
     pub extra: Vec<Fault>,
     /// Somebody looks for tables that stopped, now and then, and asks for them to be read again.
@@ -104,6 +106,7 @@ impl Scenario {
             checkpoint_ms: 30,
             checkpoint_rows: 1000,
             pace: Pace { varies: false, pieces: 3, load_rows: 2 },
+            slot_busy_ms: 0,
             extra: Vec::new(),
             operator: false,
             purges: false,
@@ -146,12 +149,11 @@ const B: usize = 1;
 use Change::{Delete, Insert, Rekey, Truncate, Unrepresentable, Update};
 
 /// The scenarios whose every step is struck by every fault.
-#[expect(clippy::too_many_lines, reason = "a list of scenarios, one after the other")]
 pub fn scenarios() -> Vec<Scenario> {
     let one_row_at_a_time = Pace { varies: false, pieces: 3, load_rows: 1 };
     vec![
         Scenario { tidy: true, ..Scenario::new("core") }.with_core_log(),
-        Scenario::new("core-rest").rest().with_core_log(),
+        Scenario { slot_busy_ms: 120, ..Scenario::new("core-rest").rest() }.with_core_log(),
         Scenario::new("uneven")
             .at(20, &[(A, Insert(2))])
             .at(60, &[(A, Delete(2)), (B, Insert(2))])
@@ -248,6 +250,7 @@ fn random(seed: u64) -> Scenario {
         before: Vec::new(),
         checkpoint_ms: 50 + random.below(400),
         checkpoint_rows: if random.chance(30) { 2 + random.below(6) } else { 1000 },
+        slot_busy_ms: random.below(200),
         operator: true,
         tidy: random.chance(20),
         pace: Pace { varies: true, pieces: 1 + random.below(6), load_rows: 1 + random.index(4) },

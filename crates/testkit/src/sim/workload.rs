@@ -1,6 +1,7 @@
 //! Random transactions that are possible on the rows as they are.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::random::Random;
 use super::source_log::{Change, SourceLog};
@@ -27,8 +28,8 @@ pub(crate) fn transaction(log: &SourceLog, random: &mut Random) -> Vec<(usize, C
 
 fn change(rows: &mut BTreeMap<i64, i64>, random: &mut Random) -> Change {
     let key = random.below(KEYS).cast_signed();
-    if !rows.contains_key(&key) {
-        rows.insert(key, 0);
+    if let Entry::Vacant(vacant) = rows.entry(key) {
+        vacant.insert(0);
         return Change::Insert(key);
     }
     match random.below(20) {
