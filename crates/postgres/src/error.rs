@@ -50,6 +50,7 @@ pub(crate) mod code {
     pub(crate) const UNDEFINED_OBJECT: &str = "42704";
     pub(crate) const DUPLICATE_OBJECT: &str = "42710";
     pub(crate) const OBJECT_IN_USE: &str = "55006";
+    pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub(crate) const NOT_IN_PREREQUISITE_STATE: &str = "55000";
 }
 
@@ -97,7 +98,7 @@ impl ServerError {
         match self.code.get(..2) {
             // Connection, rollback (deadlock, serialization), resources, operator intervention, system error, and internal errors.
             Some("08" | "40" | "53" | "57" | "58" | "XX") if self.code != code::PROTOCOL_VIOLATION => ErrorKind::Retry,
-            _ if self.code == code::OBJECT_IN_USE => ErrorKind::Retry,
+            _ if [code::OBJECT_IN_USE, code::LOCK_NOT_AVAILABLE].contains(&self.code.as_str()) => ErrorKind::Retry,
             _ => ErrorKind::Config,
         }
     }

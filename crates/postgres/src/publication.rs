@@ -73,6 +73,8 @@ pub(crate) struct Membership {
     tables: Vec<Followed>,
 }
 
+/// An ALTER PUBLICATION waits for maintenance and DDL on the tables it names, and others queue up behind it.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '30s'";
 const PUBLICATION: &str = "SELECT p.oid, p.xmin::text, p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, \
      p.pubviaroot, obj_description(p.oid, 'pg_publication') FROM pg_publication p WHERE p.pubname = $1";
 const MEMBERS: &str = "SELECT r.oid, r.prrelid, n.nspname::text, c.relname::text, r.prqual IS NOT NULL OR r.prattrs IS NOT NULL \
@@ -156,12 +158,13 @@ pub(crate) enum Owner {
 
 /// Makes sure that the publication carries exactly (its own) or at least (a user's) these tables. Returns the tables that
 /// cannot go on, and why: those that are gone or without identity, which it does not carry, and those that it did not carry
-/// all the time since calve last looked.
+/// all the time since calve last looked. `log_kept` says that there is a slot already, so that a missing publication was lost.
 pub(crate) async fn follow(
     client: &mut Client,
     name: &str,
     owner: Owner,
     tables: &[TableName],
+    log_kept: bool,
 ) -> Result<BTreeMap<TableName, StopReason>> {
     let mut stops = unusable(client, tables).await?;
     let usable: Vec<TableName> = tables.iter().filter(|table| !stops.contains_key(*table)).cloned().collect();
@@ -175,7 +178,10 @@ pub(crate) async fn follow(
                 format!("publication {name} does not exist: run {}", create_statement(name, &usable)),
             ));
         }
-        (found, record) => stops.extend(manage(client, name, found, record.unwrap_or_default(), &usable).await?),
+        (found, record) => {
+            let record = record.unwrap_or_default();
+            stops.extend(manage(client, name, found, record, &usable, log_kept).await?);
+        }
     }
     Ok(stops)
 }
@@ -267,9 +273,11 @@ async fn manage(
     found: Option<Publication>,
     record: Record,
     tables: &[TableName],
+    log_kept: bool,
 ) -> Result<BTreeMap<TableName, StopReason>> {
     let failed = |error: tokio_postgres::Error| manage_error(name, tables, &error);
     let transaction = client.transaction().await.map_err(failed)?;
+    transaction.batch_execute(LOCK_TIMEOUT).await.map_err(failed)?;
     let existed = found.is_some();
     match found {
         None => transaction.batch_execute(&create_statement(name, tables)).await.map_err(failed)?,
@@ -284,7 +292,12 @@ async fn manage(
     let after =
         after.ok_or_else(|| Error::new(ErrorKind::Retry, format!("publication {name} was dropped just now")))?;
     let members: BTreeMap<Oid, Oid> = after.members.iter().map(|(oid, member)| (*oid, member.row)).collect();
-    let gaps = if existed { gaps(&record, &after, &members) } else { BTreeSet::new() };
+    let gaps = match (existed, log_kept) {
+        (true, _) => gaps(&record, &after, &members),
+        // It was dropped while the slot went on: none of the tables was carried since.
+        (false, true) => members.keys().copied().collect(),
+        (false, false) => BTreeSet::new(),
+    };
     // Whoever ALTERs the options in this very transaction changes the version as well, so it is read after that.
     let now = Record { publication: after.oid, version: after.version.clone(), members, gaps };
     if now != record {

@@ -227,8 +227,9 @@ impl ChangeSource for PostgresSource {
 
     async fn follow(&mut self, tables: &[TableName]) -> Result<()> {
         let name = self.settings.publication.clone();
+        let log_kept = self.acknowledged > Lsn(0);
         let owner = if self.settings.manage_publication { Owner::Calve } else { Owner::User };
-        self.stops = publication::follow(self.client().await?, &name, owner, tables).await?;
+        self.stops = publication::follow(self.client().await?, &name, owner, tables, log_kept).await?;
         Ok(())
     }
 

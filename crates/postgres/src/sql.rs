@@ -16,7 +16,7 @@ use crate::socket::{self, Login, LoginError, Wire};
 /// timeouts that a role may have set for its people.
 pub(crate) const SESSION_OPTIONS: &str = "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC \
      -c extra_float_digits=3 -c bytea_output=hex -c search_path=pg_catalog -c statement_timeout=0 -c lock_timeout=0 \
-     -c idle_in_transaction_session_timeout=0";
+     -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0";
 
 /// The user's options and then ours, so that ours hold.
 pub(crate) fn session_options(config: &ConnectConfig) -> String {

@@ -11,3 +11,6 @@ mod row;
 pub(crate) use apply::Decoder;
 pub(crate) use message::{Malformed, Reader};
 pub(crate) use plan::schema_changed;
+
+#[cfg(test)]
+mod tests;

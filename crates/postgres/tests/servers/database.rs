@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use calve_core::{ChangeSource, Position, SourceTable, TableName};
 use calve_postgres::{ConnectConfig, PostgresSettings, PostgresSource};
+use calve_testkit::servers::{Postgres, SUPERUSER};
 use tokio_postgres::Client;
 
 pub(crate) const VERSIONS: [u32; 3] = [15, 17, 18];
@@ -14,16 +15,20 @@ pub(crate) struct Database {
     pub(crate) client: Client,
 }
 
-/// The address of a server of this major version.
+/// The address of a server of this major version, as its superuser.
 pub(crate) fn server(version: u32) -> String {
-    let variable = format!("CALVE_TEST_POSTGRES_{version}");
-    std::env::var(&variable).unwrap_or_else(|_| panic!("{variable} must hold the URL of a test server"))
+    Postgres::shared(version).unwrap().url(SUPERUSER, "postgres").unwrap()
 }
 
 impl Database {
     pub(crate) async fn create(version: u32) -> Self {
+        Self::create_on(&server(version)).await
+    }
+
+    /// On the server with this address.
+    pub(crate) async fn create_on(url: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = server(version);
+        let url = url.to_owned();
         let name = format!("stream_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let admin = ConnectConfig::parse(&url).unwrap().connect_sql().await.unwrap();
         admin.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();

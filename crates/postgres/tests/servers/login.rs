@@ -3,6 +3,8 @@
 use calve_core::{ChangeSource, ErrorKind};
 use calve_postgres::{ConnectConfig, PostgresSettings, PostgresSource};
 
+use calve_testkit::servers::{Options, Postgres, SUPERUSER};
+
 use crate::database::{Database, server};
 
 async fn refused(url: &str) -> (ErrorKind, String) {
@@ -75,3 +77,75 @@ async fn a_role_that_may_not_replicate_is_told_so() {
     db.run(&format!("DROP ROLE {role}")).await;
     db.drop().await;
 }
+
+#[tokio::test]
+async fn certificates_are_verified_as_far_as_the_mode_asks() {
+    let options = Options::default().hba("hostnossl all tls_only all reject").hba("hostssl all plain_only all reject");
+    let server = Postgres::start(17, &options).unwrap();
+    let (host, port) = (server.host().unwrap(), server.port().unwrap());
+    let ca = server.ca_file().unwrap().display();
+    let url = |user: &str, host: &str, query: &str| format!("postgres://{user}:{user}@{host}:{port}/postgres?{query}");
+    let connect = async |url: String| ConnectConfig::parse(&url).unwrap().connect_sql().await;
+    // The certificate is for localhost.
+    for (host, query) in [
+        ("localhost", format!("sslmode=verify-full&sslrootcert={ca}")),
+        (host, format!("sslmode=verify-ca&sslrootcert={ca}")),
+        (host, format!("sslmode=require&sslrootcert={ca}")),
+        (host, format!("sslmode=prefer&sslrootcert={ca}")),
+    ] {
+        let url = url(SUPERUSER, host, &query);
+        connect(url.clone()).await.unwrap_or_else(|error| panic!("{url}: {error}"));
+        let source = PostgresSettings::new(ConnectConfig::parse(&url).unwrap(), "x");
+        PostgresSource::new(source).log_state().await.unwrap();
+    }
+    // Any other authority will do: here one whose certificate is not the signer.
+    let other = std::env::temp_dir().join(format!("calve-other-ca-{}.crt", std::process::id()));
+    std::fs::write(&other, OTHER_AUTHORITY).unwrap();
+    for (host, query, expected) in [
+        (host, format!("sslmode=verify-full&sslrootcert={ca}"), "not valid for name"),
+        ("localhost", format!("sslmode=verify-full&sslrootcert={}", other.display()), "TLS with Postgres at localhost"),
+        (host, format!("sslmode=verify-ca&sslrootcert={}", other.display()), "TLS with Postgres at"),
+        (host, format!("sslmode=require&sslrootcert={}", other.display()), "TLS with Postgres at"),
+    ] {
+        let error = connect(url(SUPERUSER, host, &query)).await.expect_err(&query);
+        assert!(error.kind() == ErrorKind::Config && error.to_string().contains(expected), "{query}: {error}");
+    }
+    std::fs::remove_file(other).unwrap();
+
+    let admin = connect(url(SUPERUSER, host, "")).await.unwrap();
+    admin
+        .batch_execute(
+            "CREATE ROLE tls_only LOGIN PASSWORD 'tls_only'; CREATE ROLE plain_only LOGIN PASSWORD 'plain_only'",
+        )
+        .await
+        .unwrap();
+    for (user, mode, accepted) in [
+        ("tls_only", "disable", false),
+        ("tls_only", "allow", true),
+        ("tls_only", "prefer", true),
+        ("plain_only", "require", false),
+        ("plain_only", "prefer", true),
+        ("plain_only", "allow", true),
+    ] {
+        match connect(url(user, host, &format!("sslmode={mode}"))).await {
+            Ok(_) => assert!(accepted, "{user} got in with sslmode={mode}"),
+            Err(error) => {
+                assert!(!accepted && error.to_string().contains("pg_hba.conf"), "{user}, sslmode={mode}: {error}");
+            }
+        }
+    }
+}
+
+/// A certificate authority of nobody.
+const OTHER_AUTHORITY: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBeDCCAR+gAwIBAgIUFHm98S0Y8fb6WicFsXOhF/8eSHEwCgYIKoZIzj0EAwIw
+ETEPMA0GA1UEAwwGbm9ib2R5MCAXDTI2MTEyOTE5MjM1NloYDzIxMjYxMTA1MTky
+MzU2WjARMQ8wDQYDVQQDDAZub2JvZHkwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAQJGwW2ibBNZrDzE/oLBPJV1R8UXaVbeQeGdrGNHC2fyi32r9V6srUOVSG52btv
+FnNTFoZg3N3g7HE/pDgSNzZlo1MwUTAdBgNVHQ4EFgQUObSPllX6xR2knDwVvosz
+6M07IUQwHwYDVR0jBBgwFoAUObSPllX6xR2knDwVvosz6M07IUQwDwYDVR0TAQH/
+BAUwAwEB/zAKBggqhkjOPQQDAgNHADBEAiBH1mJr0rnK2scEJg04UO4iGZTIf4Yw
+M1AJVrO/lTz09AIgKZsRtk/mFfNFEp16qF7NtgZLFNuHUft/AwIWHxgtJG4=
+-----END CERTIFICATE-----
+";

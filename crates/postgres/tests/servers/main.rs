@@ -1,8 +1,8 @@
-//! The stream, the slot and the publication against real servers. Their addresses come from the environment
-//! (`CALVE_TEST_POSTGRES_15`, `_17`, `_18`: URLs of a superuser on servers with `wal_level = logical`).
+//! The stream, the slot and the publication against real servers.
 
 mod database;
 mod login;
 mod membership;
+mod pipeline;
 mod recorder;
 mod stream;
