@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
-use calve_core::{Column, Error, ErrorKind, Result, RowBuffer, RowOp, TableSchema};
+use calve_core::{Column, Error, ErrorKind, RowBuffer, RowOp, StopReason, TableSchema};
 
 use crate::cell::{CellError, CellKind, binary_safe};
-use crate::describe::qualified;
 use crate::key_text::show_key;
 use crate::sql::identifier;
 
@@ -41,6 +40,17 @@ pub(crate) struct CopyDecoder {
     header_read: bool,
     ended: bool,
 }
+
+/// Why a COPY cannot be decoded to its end.
+#[derive(Debug)]
+pub(crate) enum CopyFault {
+    /// The table holds what the lake cannot.
+    Stop(StopReason),
+    /// The bytes are wrong, or missing.
+    Broken(Error),
+}
+
+type Result<T> = std::result::Result<T, CopyFault>;
 
 /// What was taken from the front of the bytes.
 enum Taken {
@@ -96,16 +106,12 @@ impl CopyDecoder {
         if self.ended && self.pending.is_empty() {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Retry, format!("the server ended the COPY of table {} early", self.schema.table)))
+        let message = format!("the server ended the COPY of table {} early", self.schema.table);
+        Err(CopyFault::Broken(Error::new(ErrorKind::Retry, message)))
     }
 
     /// Decodes what is whole in `bytes`, and returns how many bytes that was.
-    fn decode(
-        &mut self,
-        bytes: &[u8],
-        buffer: &mut RowBuffer,
-        seal: &mut impl FnMut(&mut RowBuffer),
-    ) -> Result<usize> {
+    fn decode(&mut self, bytes: &[u8], buffer: &mut RowBuffer, seal: &mut impl FnMut(&mut RowBuffer)) -> Result<usize> {
         let mut at = 0;
         if !self.header_read {
             match header(bytes) {
@@ -164,7 +170,7 @@ impl CopyDecoder {
                 buffer.discard_row();
                 return match error {
                     CellError::Full(_) => Ok(Taken::Full),
-                    error => Err(self.cell_error(index, error, whole)),
+                    error => Err(self.cell_fault(index, error, whole)),
                 };
             }
         }
@@ -173,20 +179,17 @@ impl CopyDecoder {
     }
 
     #[cold]
-    fn cell_error(&self, index: usize, error: CellError, tuple: &[u8]) -> Error {
+    fn cell_fault(&self, index: usize, error: CellError, tuple: &[u8]) -> CopyFault {
         let table = &self.schema.table;
         let column = self.schema.columns.get(index).map_or_else(|| "?".to_owned(), |column| identifier(&column.name));
-        let key = self.key_of(tuple).unwrap_or_else(|| "unknown key".to_owned());
+        let key = self.key_of(tuple).unwrap_or_else(|| "a key that cannot be read".to_owned());
         match error {
-            CellError::Unrepresentable { what } => Error::new(
-                ErrorKind::Config,
-                format!(
-                    "column {column} of table {table} holds {what}, in the row with {key}: UPDATE {} SET {column} = .. \
-                     WHERE .., or leave the table out",
-                    qualified(table)
-                ),
-            ),
-            error => self.corrupt(&format!("in column {column}, in the row with {key}, {error}")),
+            CellError::Unrepresentable { what } => CopyFault::Stop(StopReason {
+                state: "unrepresentable value".to_owned(),
+                detail: format!("column {column} of the row with {key} holds {what}"),
+                remedy: format!("change the value in Postgres, then run `calve reload {table}`"),
+            }),
+            error => self.corrupt(&format!("in column {column} of the row with {key}, {error}")),
         }
     }
 
@@ -207,11 +210,9 @@ impl CopyDecoder {
         Some(show_key(&self.schema, key.iter(), 0))
     }
 
-    fn corrupt(&self, what: &str) -> Error {
-        Error::new(
-            ErrorKind::Corrupt,
-            format!("the COPY of table {} is not what Postgres sends: {what}", self.schema.table),
-        )
+    fn corrupt(&self, what: &str) -> CopyFault {
+        let message = format!("the COPY of table {} is not what Postgres sends: {what}", self.schema.table);
+        CopyFault::Broken(Error::new(ErrorKind::Corrupt, message))
     }
 }
 

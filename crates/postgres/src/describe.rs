@@ -19,7 +19,7 @@ const FIRST_USER_OID: u32 = 16_384;
 /// The schema of a table as it is now, or as the transaction's snapshot shows it.
 pub(crate) async fn describe(client: &Client, table: &TableName) -> Result<Arc<TableSchema>> {
     let relation = Relation::read(client, table).await?.ok_or_else(|| config_error(&missing(table)))?;
-    relation.schema()
+    relation.schema().map_err(|broken| config_error(&broken))
 }
 
 /// `"schema"."table"`.
@@ -40,17 +40,12 @@ fn config_error(finding: &Finding) -> Error {
 
 impl Relation {
     /// The schema, if every rule holds.
-    pub(crate) fn schema(&self) -> Result<Arc<TableSchema>> {
-        if let Some(broken) = self.findings().iter().find(|finding| finding.severity == Severity::Error) {
-            return Err(config_error(broken));
+    pub(crate) fn schema(&self) -> std::result::Result<Arc<TableSchema>, Finding> {
+        if let Some(broken) = self.findings().into_iter().find(|finding| finding.severity == Severity::Error) {
+            return Err(broken);
         }
         let key = self.key_positions().unwrap_or_default();
-        Ok(Arc::new(TableSchema {
-            table: self.table.clone(),
-            native_id: self.oid,
-            columns: self.columns.clone(),
-            key,
-        }))
+        Ok(Arc::new(TableSchema { table: self.table.clone(), native_id: self.oid, columns: self.columns.clone(), key }))
     }
 
     /// The index that identifies rows, by the table's replica identity. Under FULL that is the primary key.
@@ -87,9 +82,33 @@ impl Relation {
         findings
     }
 
+    /// Whether the log leaves long values out of an UPDATE that does not change them.
+    pub(crate) fn leaves_out_long_values(&self) -> bool {
+        self.has_toast && self.identity != Identity::Full
+    }
+
+    /// What keeps the present user from reading the table.
+    pub(crate) fn unreadable(&self) -> Option<Finding> {
+        let what = match (self.schema_usable, self.readable) {
+            (true, true) => return None,
+            (false, _) => format!("user {} may not use schema {}", self.user, self.table.schema),
+            (true, false) => format!("user {} may not read table {}", self.user, self.table),
+        };
+        Some(Finding::error(what, self.grants().join("; ")))
+    }
+
+    /// The statements that let the present user read the table; those of them that are missing.
+    pub(crate) fn grants(&self) -> Vec<String> {
+        let user = identifier(&self.user);
+        let usage = format!("GRANT USAGE ON SCHEMA {} TO {user}", identifier(&self.table.schema));
+        let select = format!("GRANT SELECT ON {} TO {user}", qualified(&self.table));
+        let wanted = [(!self.schema_usable, usage), (!self.readable, select)];
+        wanted.into_iter().filter_map(|(missing, grant)| missing.then_some(grant)).collect()
+    }
+
     fn storage_findings(&self, findings: &mut Vec<Finding>) {
-        let name = qualified(&self.table);
         if !self.logged {
+            let name = qualified(&self.table);
             findings.push(Finding::error(
                 format!("table {} is unlogged or temporary: its changes are not in the WAL", self.table),
                 format!("ALTER TABLE {name} SET LOGGED, or leave it out"),
@@ -97,18 +116,8 @@ impl Relation {
         }
         if self.rows_hidden {
             findings.push(Finding::error(
-                format!("row-level security hides rows of table {} from this user", self.table),
-                format!("ALTER ROLE .. BYPASSRLS as a superuser, or ALTER TABLE {name} DISABLE ROW LEVEL SECURITY"),
-            ));
-        }
-        if self.has_toast && self.identity != Identity::Full {
-            findings.push(Finding::warning(
-                format!(
-                    "table {} can hold long values, which the log leaves out of an UPDATE that does not change them: \
-                     the table will stop at the first such UPDATE",
-                    self.table
-                ),
-                format!("ALTER TABLE {name} REPLICA IDENTITY FULL"),
+                format!("row-level security hides rows of table {} from user {}", self.table, self.user),
+                format!("ALTER ROLE {} BYPASSRLS, as a superuser", identifier(&self.user)),
             ));
         }
     }
@@ -242,3 +251,7 @@ impl Relation {
         }
     }
 }
+
+#[cfg(all(test, feature = "servers"))]
+#[path = "describe_tests.rs"]
+mod tests;

@@ -6,16 +6,19 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use calve_core::{Error, ErrorKind, LoadEvent, LoadReader, Position, Result, RowBuffer, TableName, TableSchema};
+use calve_core::{
+    Error, ErrorKind, LoadEvent, LoadReader, Position, Result, RowBuffer, StopReason, TableName, TableSchema,
+};
 use futures::{TryStreamExt, future};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
 use crate::config::ConnectConfig;
-use crate::copy::{CopyDecoder, select_list};
+use crate::copy::{CopyDecoder, CopyFault, select_list};
 use crate::describe::{missing, qualified};
 use crate::error::sql_error;
+use crate::finding::Finding;
 use crate::relation::{Kind, Relation};
 use crate::sql::literal;
 
@@ -41,6 +44,9 @@ struct Piece {
 enum Message {
     Rows(TableName, RowBuffer),
     PieceDone(TableName),
+    /// The table cannot be loaded.
+    Stopped(TableName, StopReason),
+    /// Nothing can be loaded.
     Failed(Error),
 }
 
@@ -54,6 +60,8 @@ struct LoadTable {
 pub(crate) struct SnapshotReader {
     position: Position,
     tables: HashMap<TableName, LoadTable>,
+    /// Tables that cannot be read at all, still to be told.
+    refused: VecDeque<(TableName, StopReason)>,
     tables_left: usize,
     messages: mpsc::Receiver<Message>,
     /// Ended when dropped.
@@ -72,45 +80,40 @@ impl SnapshotReader {
         parallelism: usize,
     ) -> Result<Self> {
         let keeper = enter(connect, snapshot).await?;
-        let relations = lock(&keeper, tables).await?;
         let mut pieces = VecDeque::new();
         let mut load = HashMap::new();
-        for relation in &relations {
-            let schema = relation.schema()?;
-            let of_table = cut(&keeper, relation, &schema, parallelism).await?;
-            let estimated_rows = relation.estimated_rows;
-            load.insert(
-                relation.table.clone(),
-                LoadTable { schema, estimated_rows, pieces_left: of_table.len() },
-            );
-            pieces.extend(of_table);
+        let mut refused = VecDeque::new();
+        for table in tables {
+            match lock(&keeper, table).await? {
+                Ok((relation, schema)) => {
+                    let of_table = cut(&keeper, &relation, &schema, parallelism).await?;
+                    let estimated_rows = relation.estimated_rows;
+                    load.insert(table.clone(), LoadTable { schema, estimated_rows, pieces_left: of_table.len() });
+                    pieces.extend(of_table);
+                }
+                Err(reason) => refused.push_back((table.clone(), reason)),
+            }
         }
-        let connections = parallelism.clamp(1, pieces.len().max(1));
+        let connections = parallelism.max(1).min(pieces.len());
         let clients = future::try_join_all((0..connections).map(|_| enter(connect, snapshot))).await?;
-        Ok(Self::start(position, load, pieces, clients, keeper))
-    }
-
-    fn start(
-        position: Position,
-        tables: HashMap<TableName, LoadTable>,
-        pieces: VecDeque<Piece>,
-        clients: Vec<Client>,
-        keeper: Client,
-    ) -> Self {
-        let (sender, messages) = mpsc::channel(clients.len());
+        let (sender, messages) = mpsc::channel(clients.len().max(1));
         let queue = Arc::new(Mutex::new(pieces));
         let mut workers = JoinSet::new();
         for client in clients {
-            let (queue, sender) = (Arc::clone(&queue), sender.clone());
-            workers.spawn(async move {
-                if let Err(error) = work(&client, &queue, &sender).await {
-                    // Nobody listens any more only when the reader was dropped.
-                    let _ = sender.send(Message::Failed(error)).await;
-                }
-            });
+            workers.spawn(work(client, Arc::clone(&queue), sender.clone()));
         }
-        let tables_left = tables.len();
-        Self { position, tables, tables_left, messages, _workers: workers, _keeper: keeper }
+        let tables_left = load.len();
+        Ok(Self { position, tables: load, refused, tables_left, messages, _workers: workers, _keeper: keeper })
+    }
+
+    /// Why a table cannot be read at all.
+    pub(crate) fn refusal(&self, table: &TableName) -> Option<&StopReason> {
+        self.refused.iter().find_map(|(refused, reason)| (refused == table).then_some(reason))
+    }
+
+    /// Whether rows of the table are still wanted.
+    fn is_open(&self, table: &TableName) -> bool {
+        self.tables.get(table).is_some_and(|state| state.pieces_left > 0)
     }
 }
 
@@ -130,16 +133,28 @@ impl LoadReader for SnapshotReader {
 
     // Cancel-safe: nothing is awaited but the channel's own cancel-safe `recv`, and what it yields is used without a pause.
     async fn next(&mut self) -> Result<Option<LoadEvent>> {
+        if let Some((table, reason)) = self.refused.pop_front() {
+            return Ok(Some(LoadEvent::Failed(table, reason)));
+        }
         while self.tables_left > 0 {
             match self.messages.recv().await {
+                // What other connections still bring of a table that failed is of no use.
+                Some(Message::Rows(table, _) | Message::PieceDone(table) | Message::Stopped(table, _))
+                    if !self.is_open(&table) => {}
                 Some(Message::Rows(table, rows)) => return Ok(Some(LoadEvent::Rows(table, rows))),
                 Some(Message::PieceDone(table)) => {
                     let Some(state) = self.tables.get_mut(&table) else { continue };
-                    state.pieces_left = state.pieces_left.saturating_sub(1);
+                    state.pieces_left -= 1;
                     if state.pieces_left == 0 {
                         self.tables_left -= 1;
                         return Ok(Some(LoadEvent::Done(table)));
                     }
+                }
+                Some(Message::Stopped(table, reason)) => {
+                    let Some(state) = self.tables.get_mut(&table) else { continue };
+                    state.pieces_left = 0;
+                    self.tables_left -= 1;
+                    return Ok(Some(LoadEvent::Failed(table, reason)));
                 }
                 Some(Message::Failed(error)) => return Err(error),
                 None => return Err(Error::new(ErrorKind::Retry, "the initial load ended before all tables were read")),
@@ -163,44 +178,50 @@ async fn enter(connect: &ConnectConfig, snapshot: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// Locks the tables against TRUNCATE and rewriting, makes sure that none came between snapshot and lock, and describes them as
-/// the snapshot shows them.
-async fn lock(client: &Client, tables: &[TableName]) -> Result<Vec<Relation>> {
-    let mut relations = Vec::with_capacity(tables.len());
-    for table in tables {
-        let relation = Relation::read(client, table)
-            .await?
-            .ok_or_else(|| Error::new(ErrorKind::Config, missing(table).to_string()))?;
-        // What cannot be read at all is told before a lock is waited for.
-        relation.schema()?;
-        relations.push(relation);
+/// Locks a table against TRUNCATE and rewriting, makes sure that none came between snapshot and lock, and describes it as the
+/// snapshot shows it. The inner error is a table that cannot be loaded.
+async fn lock(
+    client: &Client,
+    table: &TableName,
+) -> Result<std::result::Result<(Relation, Arc<TableSchema>), StopReason>> {
+    let refused = |state: &str, finding: &Finding| {
+        Ok(Err(StopReason {
+            state: state.to_owned(),
+            detail: finding.what.clone(),
+            remedy: format!("{}; then run `calve reload {table}`", finding.remedy),
+        }))
+    };
+    let Some(relation) = Relation::read(client, table).await? else {
+        return refused("dropped", &missing(table));
+    };
+    // What cannot be read at all is told before a lock is waited for.
+    let schema = match relation.schema() {
+        Ok(schema) => schema,
+        Err(finding) => return refused("schema changed", &finding),
+    };
+    if let Some(finding) = relation.unreadable() {
+        return refused("no permission", &finding);
     }
-    for relation in &relations {
-        let table = &relation.table;
-        let only = if relation.kind == Kind::Table { "ONLY " } else { "" };
-        let sql = format!("LOCK TABLE {only}{} IN ACCESS SHARE MODE", qualified(table));
-        client.batch_execute(&sql).await.map_err(|error| read_error(relation, &error))?;
-        let files: Vec<u32> =
-            std::iter::once(relation.oid).chain(relation.leaves.iter().map(|leaf| leaf.oid)).collect();
-        // The catalog's row is read as of the snapshot, the function looks at the present.
-        let changed = client
-            .query_one(
-                "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::oid[]) part (oid) \
-                   LEFT JOIN pg_catalog.pg_class c ON c.oid = part.oid \
-                  WHERE c.relkind = 'r' AND c.relfilenode IS DISTINCT FROM pg_catalog.pg_relation_filenode(part.oid)",
-                &[&files],
-            )
-            .await
-            .and_then(|row| row.try_get::<_, i64>(0))
-            .map_err(|error| read_error(relation, &error))?;
-        if changed > 0 {
-            return Err(Error::new(
-                ErrorKind::Retry,
-                format!("table {table} was truncated or rewritten while its load began"),
-            ));
-        }
+    let only = if relation.kind == Kind::Table { "ONLY " } else { "" };
+    let sql = format!("LOCK TABLE {only}{} IN ACCESS SHARE MODE", qualified(table));
+    client.batch_execute(&sql).await.map_err(|error| read_error(table, &error))?;
+    let files: Vec<u32> = std::iter::once(relation.oid).chain(relation.leaves.iter().map(|leaf| leaf.oid)).collect();
+    // The catalog's row is read as of the snapshot, the function looks at the present.
+    let changed = client
+        .query_one(
+            "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::oid[]) part (oid) \
+               LEFT JOIN pg_catalog.pg_class c ON c.oid = part.oid \
+              WHERE c.relkind = 'r' AND c.relfilenode IS DISTINCT FROM pg_catalog.pg_relation_filenode(part.oid)",
+            &[&files],
+        )
+        .await
+        .and_then(|row| row.try_get::<_, i64>(0))
+        .map_err(|error| read_error(table, &error))?;
+    if changed > 0 {
+        let message = format!("table {table} was truncated or rewritten while its load began");
+        return Err(Error::new(ErrorKind::Retry, message));
     }
-    Ok(relations)
+    Ok(Ok((relation, schema)))
 }
 
 /// Cuts a table into pieces of consecutive pages, partition by partition.
@@ -245,7 +266,7 @@ async fn cut(
             )
             .await
             .and_then(|row| row.try_get::<_, Option<i64>>(0))
-            .map_err(|error| read_error(relation, &error))?;
+            .map_err(|error| read_error(&relation.table, &error))?;
         let pages = pages.and_then(|pages| u64::try_from(pages).ok()).unwrap_or(0);
         let wanted = u64::try_from(parallelism).unwrap_or(1).saturating_mul(PIECES_EACH).max(1);
         let step = pages.div_ceil(wanted).clamp(MIN_PIECE_PAGES, MAX_PIECE_PAGES);
@@ -265,58 +286,68 @@ async fn cut(
     Ok(pieces)
 }
 
-async fn work(client: &Client, queue: &Mutex<VecDeque<Piece>>, sender: &mpsc::Sender<Message>) -> Result<()> {
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let Some(piece) = next else { return Ok(()) };
+/// Reads pieces until none is left.
+async fn work(client: Client, queue: Arc<Mutex<VecDeque<Piece>>>, sender: mpsc::Sender<Message>) {
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    while let Some(piece) = next() {
         let table = piece.table.clone();
-        if !copy(client, piece, sender).await? || sender.send(Message::PieceDone(table)).await.is_err() {
-            return Ok(());
+        let end = match copy(&client, piece, &sender).await {
+            Ok(()) => Message::PieceDone(table),
+            Err(CopyFault::Stop(reason)) => {
+                queue.lock().unwrap_or_else(PoisonError::into_inner).retain(|piece| piece.table != table);
+                // The rest of this COPY is still on its way; another one would first have to wait for it.
+                Message::Stopped(table, reason)
+            }
+            Err(CopyFault::Broken(error)) => Message::Failed(error),
+        };
+        // Nobody listens any more: the reader was dropped.
+        if sender.send(end).await.is_err() {
+            return;
         }
     }
 }
 
-/// Reads a piece. False when nobody wants the rows any more.
-async fn copy(client: &Client, mut piece: Piece, sender: &mpsc::Sender<Message>) -> Result<bool> {
+/// Reads a piece.
+async fn copy(client: &Client, mut piece: Piece, sender: &mpsc::Sender<Message>) -> std::result::Result<(), CopyFault> {
     let table = piece.table.clone();
-    let failed = |error: tokio_postgres::Error| copy_error(&table, &error);
+    let failed = |error: tokio_postgres::Error| CopyFault::Broken(read_error(&table, &error));
     let stream = client.copy_out(piece.sql.as_str()).await.map_err(failed)?;
     futures::pin_mut!(stream);
     let schema = Arc::clone(piece.decoder.schema());
-    let mut buffer = RowBuffer::new(Arc::clone(&schema));
+    let empty = || RowBuffer::new(Arc::clone(&schema));
+    // A send fails only when the reader was dropped, which ends this task too.
+    let send = async |rows: RowBuffer| drop(sender.send(Message::Rows(table.clone(), rows)).await);
+    let mut buffer = empty();
     let mut bytes = 0;
     let mut full = Vec::new();
     while let Some(message) = stream.try_next().await.map_err(failed)? {
         bytes += message.len();
-        piece.decoder.message(&message, &mut buffer, &mut |buffer| {
-            full.push(std::mem::replace(buffer, RowBuffer::new(Arc::clone(&schema))));
-        })?;
+        piece.decoder.message(&message, &mut buffer, &mut |buffer| full.push(std::mem::replace(buffer, empty())))?;
         if buffer.len() >= BUFFER_ROWS || bytes >= BUFFER_BYTES {
-            full.push(std::mem::replace(&mut buffer, RowBuffer::new(Arc::clone(&schema))));
+            full.push(std::mem::replace(&mut buffer, empty()));
             bytes = 0;
         }
         for rows in full.drain(..) {
-            if sender.send(Message::Rows(table.clone(), rows)).await.is_err() {
-                return Ok(false);
-            }
+            send(rows).await;
         }
     }
     piece.decoder.finish()?;
-    Ok(buffer.is_empty() || sender.send(Message::Rows(table, buffer)).await.is_ok())
-}
-
-fn read_error(relation: &Relation, error: &tokio_postgres::Error) -> Error {
-    copy_error(&relation.table, error)
+    if !buffer.is_empty() {
+        send(buffer).await;
+    }
+    Ok(())
 }
 
 /// What the server's refusals mean while a table is read.
-fn copy_error(table: &TableName, error: &tokio_postgres::Error) -> Error {
+fn read_error(table: &TableName, error: &tokio_postgres::Error) -> Error {
     use tokio_postgres::error::SqlState;
     let name = qualified(table);
     let (kind, advice) = match error.code() {
         Some(state) if *state == SqlState::INSUFFICIENT_PRIVILEGE => (
             ErrorKind::Config,
-            format!("GRANT SELECT ON {name} to this user; where row-level security is on, also ALTER ROLE .. BYPASSRLS"),
+            format!(
+                "GRANT SELECT ON {name} to this user; where row-level security is on, also ALTER ROLE .. BYPASSRLS"
+            ),
         ),
         // The snapshot shows the table as it was; a change of it since then passes with another attempt.
         Some(state)
@@ -334,3 +365,7 @@ fn copy_error(table: &TableName, error: &tokio_postgres::Error) -> Error {
     };
     Error::new(kind, format!("{}; {advice}", sql_error(format_args!("cannot read table {table}"), error)))
 }
+
+#[cfg(all(test, feature = "servers"))]
+#[path = "load_tests.rs"]
+mod tests;

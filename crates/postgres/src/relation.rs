@@ -77,6 +77,8 @@ pub(crate) struct Relation {
     /// Whether the present user may do what only the owner may.
     pub(crate) owned: bool,
     pub(crate) owner: String,
+    /// The present user.
+    pub(crate) user: String,
     pub(crate) estimated_rows: Option<u64>,
     /// Of a partitioned table.
     pub(crate) leaves: Vec<Leaf>,
@@ -88,7 +90,8 @@ const RELATION: &str = "SELECT c.oid, c.relkind::text, c.relpersistence::text, c
            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' \
              AND NOT pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')), \
        pg_catalog.has_schema_privilege(n.oid, 'USAGE'), \
-       pg_catalog.pg_has_role(c.relowner, 'USAGE'), pg_catalog.pg_get_userbyid(c.relowner)::text, c.reltuples::float8 \
+       pg_catalog.pg_has_role(c.relowner, 'USAGE'), pg_catalog.pg_get_userbyid(c.relowner)::text, c.reltuples::float8, \
+       current_user::text \
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
  WHERE n.nspname = $1 AND c.relname = $2";
 
@@ -185,6 +188,7 @@ impl Relation {
             owned: row.try_get(8)?,
             owner: row.try_get(9)?,
             estimated_rows: estimate(row.try_get(10)?),
+            user: row.try_get(11)?,
             columns: Vec::new(),
             generated: Vec::new(),
             primary_key: None,

@@ -1,0 +1,84 @@
+//! What each table must be, and what the tables must be to each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use calve_core::{Result, TableName};
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio_postgres::Client;
+
+use crate::describe::{missing, qualified};
+use crate::finding::Finding;
+use crate::relation::Relation;
+
+/// Questions on the way at once: a thousand tables must not cost a thousand round trips.
+const PIPELINED: usize = 32;
+
+/// The tables that exist.
+pub(super) async fn read(client: &Client, tables: &[TableName]) -> Result<Vec<Relation>> {
+    let found: Vec<Option<Relation>> =
+        stream::iter(tables).map(|table| Relation::read(client, table)).buffered(PIPELINED).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// The findings about the tables.
+pub(super) fn check(relations: &[Relation], tables: &[TableName]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let found: BTreeSet<&TableName> = relations.iter().map(|relation| &relation.table).collect();
+    findings.extend(tables.iter().filter(|table| !found.contains(table)).map(missing));
+    findings.extend(relations.iter().flat_map(Relation::findings));
+    partitions_beside_their_table(relations, &mut findings);
+    names_that_differ_in_case(tables, &mut findings);
+    long_values(relations, &mut findings);
+    findings
+}
+
+/// Changes of a partition come under the name of the partitioned table, if that is published as well.
+fn partitions_beside_their_table(relations: &[Relation], findings: &mut Vec<Finding>) {
+    let followed: BTreeSet<&TableName> = relations.iter().map(|relation| &relation.table).collect();
+    for relation in relations {
+        for leaf in relation.leaves.iter().filter(|leaf| followed.contains(&leaf.table)) {
+            findings.push(Finding::error(
+                format!("table {} and its partition {} are both to be replicated", relation.table, leaf.table),
+                format!("leave {} out: its rows are part of {}", leaf.table, relation.table),
+            ));
+        }
+    }
+}
+
+fn names_that_differ_in_case(tables: &[TableName], findings: &mut Vec<Finding>) {
+    let mut seen: BTreeMap<(String, String), &TableName> = BTreeMap::new();
+    for table in tables {
+        let folded = (table.schema.to_lowercase(), table.name.to_lowercase());
+        if let Some(other) = seen.insert(folded, table).filter(|other| *other != table) {
+            findings.push(Finding::warning(
+                format!(
+                    "the names of tables {other} and {table} differ in case only: engines and file systems that ignore case \
+                     take them for one"
+                ),
+                "give one of them another name in the lake",
+            ));
+        }
+    }
+}
+
+fn long_values(relations: &[Relation], findings: &mut Vec<Finding>) {
+    let toasted: Vec<&Relation> = relations.iter().filter(|relation| relation.leaves_out_long_values()).collect();
+    if toasted.is_empty() {
+        return;
+    }
+    let names: Vec<String> = toasted.iter().map(|relation| relation.table.to_string()).collect();
+    // A partition has a replica identity of its own, which the parent's statement does not change.
+    let statements = toasted
+        .iter()
+        .flat_map(|relation| std::iter::once(&relation.table).chain(relation.leaves.iter().map(|leaf| &leaf.table)));
+    let statements: Vec<String> =
+        statements.map(|table| format!("ALTER TABLE {} REPLICA IDENTITY FULL;", qualified(table))).collect();
+    findings.push(Finding::warning(
+        format!(
+            "values longer than about 2 kB are left out of the WAL when an UPDATE does not change them, and the table stops at \
+             the first such UPDATE: {}",
+            names.join(", ")
+        ),
+        statements.join("\n"),
+    ));
+}
