@@ -1,0 +1,516 @@
+//! The configuration, understood: what every command works with.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use calve_core::{Error, ErrorKind, Result, TableName};
+use calve_postgres::ConnectConfig;
+use tracing::level_filters::LevelFilter;
+
+use super::pattern::TablePattern;
+use super::problem::Problems;
+use super::raw::{Given, Raw, TableEntry};
+use super::reader::Reader;
+use super::secret::Secret;
+use super::units;
+use crate::lake_dir::{LakeDir, PipelineDir};
+
+/// Names of slots are at most 63 bytes; `calve_` comes before the pipeline's.
+const MAX_PIPELINE_NAME: usize = 48;
+
+/// Everything a command may need. Which of it must be there, each command says by asking for it.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Names the pipeline: its slot, publication, state and the mark on its tables.
+    pub(crate) pipeline: String,
+    /// None where no address was given: `status` goes on without.
+    source: Option<ConnectConfig>,
+    pub(crate) slot: String,
+    pub(crate) publication: String,
+    /// Whether calve creates the publication and keeps its tables right, or leaves it to somebody else.
+    pub(crate) manage_publication: bool,
+    pub(crate) tables: TableSelection,
+    /// The directory of the lake.
+    pub(crate) into: PathBuf,
+    pub(crate) warehouse: PathBuf,
+    pub(crate) catalog: Catalog,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) commit_parallelism: usize,
+    pub(crate) load_parallelism: usize,
+    pub(crate) files: Files,
+    pub(crate) expiry: Expiry,
+    pub(crate) log: Log,
+    /// What was given, to be remembered.
+    pub(crate) raw: Raw,
+}
+
+/// Where the tables are registered.
+#[derive(Clone, Debug)]
+pub(crate) enum Catalog {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A database, by URL.
+    Postgres(Secret),
+}
+
+/// When a checkpoint is cut: at whichever limit comes first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checkpoint {
+    pub(crate) interval: Duration,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    pub(crate) idle_interval: Duration,
+}
+
+/// How data files are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Files {
+    pub(crate) compression: Compression,
+    pub(crate) target_size: u64,
+}
+
+/// Of Parquet pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    None,
+    Snappy,
+    Lz4,
+    Zstd,
+}
+
+impl Compression {
+    /// As Iceberg's table properties spell it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "uncompressed",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// Which old snapshots go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expiry {
+    pub(crate) age: Duration,
+    pub(crate) min_snapshots: usize,
+    pub(crate) max_snapshots: usize,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Log {
+    pub(crate) level: LevelFilter,
+    pub(crate) format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people on a terminal, JSON otherwise.
+    Auto,
+    Human,
+    Json,
+}
+
+/// Which tables of the source, and what they are called in the lake.
+#[derive(Debug, Default)]
+pub(crate) struct TableSelection {
+    pub(crate) include: Vec<(TablePattern, Option<TableName>)>,
+    pub(crate) exclude: Vec<TablePattern>,
+    /// Of every table in the lake, where it is not named by the entry itself; else the source's schema.
+    pub(crate) namespace: Option<String>,
+}
+
+impl Settings {
+    /// Understands a merged configuration, adding everything wrong with it to `problems`. Paths given in a file are taken
+    /// from where the file lies.
+    pub(super) fn read(raw: Raw, file: Option<&Path>, problems: &mut Problems) -> Self {
+        let mut reader = Reader::new(&raw, problems);
+        Self::from_reader(&mut reader, file, raw.clone())
+    }
+
+    fn from_reader(reader: &mut Reader<'_>, file: Option<&Path>, raw: Raw) -> Self {
+        let into = path(reader, "into", file).unwrap_or_else(|| {
+            reader.missing("no lake was given; add --into ./lake (or 'into: ./lake')");
+            PathBuf::new()
+        });
+        let source = read_source(reader);
+        let pipeline = read_name(reader, source.as_ref());
+        let derived = format!("calve_{pipeline}");
+        Self {
+            slot: reader.value_or("slot", derived.clone(), slot_name),
+            publication: reader.value_or("publication", derived, not_empty),
+            manage_publication: reader.value_or("manage_publication", true, boolean),
+            tables: read_tables(reader),
+            warehouse: path(reader, "warehouse", file).unwrap_or_else(|| into.join("warehouse")),
+            catalog: read_catalog(reader, file, &into),
+            checkpoint: Checkpoint {
+                interval: reader.value_or("checkpoint.interval", Duration::from_secs(10), positive_duration),
+                rows: reader.value_or("checkpoint.rows", 1_000_000, positive),
+                bytes: reader.value_or("checkpoint.bytes", 64 << 20, at_least_a_mebibyte),
+                idle_interval: reader.value_or("checkpoint.idle_interval", Duration::from_secs(10), positive_duration),
+            },
+            commit_parallelism: reader.value_or("parallelism.commit", 8, parallelism),
+            load_parallelism: reader.value_or("parallelism.load", 2, parallelism),
+            files: Files {
+                compression: reader.value_or("files.compression", Compression::Zstd, compression),
+                target_size: reader.value_or("files.target_size", 128 << 20, at_least_a_mebibyte),
+            },
+            expiry: read_expiry(reader),
+            log: Log {
+                level: reader.value_or("log.level", LevelFilter::INFO, log_level),
+                format: reader.value_or("log.format", LogFormat::Auto, log_format),
+            },
+            pipeline,
+            source,
+            into,
+            raw,
+        }
+    }
+
+    /// Names of the options that something reads.
+    #[cfg(test)]
+    pub(super) fn options_read() -> std::collections::BTreeSet<&'static str> {
+        let (raw, mut problems) = (Raw::default(), Problems::default());
+        let mut reader = Reader::new(&raw, &mut problems);
+        Self::from_reader(&mut reader, None, raw.clone());
+        reader.read_keys()
+    }
+
+    /// The source's address, or the error that asks for it.
+    pub(crate) fn source(&self) -> Result<&ConnectConfig> {
+        self.source.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::Config, "no source was given; add --source postgres://user@host/database")
+        })
+    }
+
+    /// The lake's directory.
+    pub(crate) fn lake_dir(&self) -> LakeDir {
+        LakeDir::new(&self.into)
+    }
+
+    /// The directory of the pipeline's local state.
+    pub(crate) fn pipeline_dir(&self) -> PipelineDir {
+        self.lake_dir().pipeline(&self.pipeline)
+    }
+
+    /// The source's address if there is one.
+    pub(crate) fn known_source(&self) -> Option<&ConnectConfig> {
+        self.source.as_ref()
+    }
+}
+
+impl TableSelection {
+    /// Whether nothing was selected.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.include.is_empty()
+    }
+
+    /// Refuses a selection of nothing.
+    pub(crate) fn required(&self) -> Result<()> {
+        if self.is_empty() {
+            let ask = "no tables were given; add --table schema.table (or --table 'public.*')";
+            return Err(Error::new(ErrorKind::Config, ask));
+        }
+        Ok(())
+    }
+
+    /// The name in the lake of a table, if it is selected. The first entry that matches decides.
+    pub(crate) fn target(&self, table: &TableName) -> Option<TableName> {
+        if self.exclude.iter().any(|pattern| pattern.matches(table)) {
+            return None;
+        }
+        let (_, target) = self.include.iter().find(|(pattern, _)| pattern.matches(table))?;
+        Some(
+            target
+                .clone()
+                .unwrap_or_else(|| TableName::new(self.namespace.as_ref().unwrap_or(&table.schema), &table.name)),
+        )
+    }
+
+    /// Every selected one of `tables` with its target. Two of one target, and an exact entry that matches nothing, are errors.
+    pub(crate) fn resolve(
+        &self,
+        tables: impl IntoIterator<Item = TableName>,
+    ) -> Result<BTreeMap<TableName, TableName>> {
+        let tables: Vec<_> = tables.into_iter().collect();
+        let mut wrong = Vec::new();
+        for (pattern, _) in &self.include {
+            if !tables.iter().any(|table| pattern.matches(table)) {
+                wrong.push(absent(pattern, &tables));
+            }
+        }
+        let mut targets: BTreeMap<TableName, TableName> = BTreeMap::new();
+        let mut taken: BTreeMap<TableName, TableName> = BTreeMap::new();
+        for table in tables {
+            let Some(target) = self.target(&table) else { continue };
+            if let Some(other) = taken.insert(target.clone(), table.clone()) {
+                wrong.push(format!(
+                    "{other} and {table} would both become {target}; give one another name: '- {{name: {table}, as: ...}}'"
+                ));
+            }
+            targets.insert(table, target);
+        }
+        if targets.is_empty() && wrong.is_empty() {
+            wrong.push("every table that matches is excluded".to_owned());
+        }
+        if wrong.is_empty() { Ok(targets) } else { Err(Error::new(ErrorKind::Config, wrong.join("; "))) }
+    }
+}
+
+fn absent(pattern: &TablePattern, tables: &[TableName]) -> String {
+    let Some(exact) = pattern.exact() else {
+        return format!("no table of the source matches '{pattern}'; check the pattern and the user's privileges");
+    };
+    let names: Vec<_> = tables.iter().map(ToString::to_string).collect();
+    match super::option::nearest(&exact.to_string(), names.iter().map(String::as_str)) {
+        Some(meant) => format!("table {exact} does not exist in the source; did you mean {meant}?"),
+        None => {
+            format!("table {exact} does not exist in the source; check its name, and that the user may see its schema")
+        }
+    }
+}
+
+fn read_source(reader: &mut Reader<'_>) -> Option<ConnectConfig> {
+    const PARTS: [(&str, &str); 9] = [
+        ("source.host", "host"),
+        ("source.port", "port"),
+        ("source.database", "dbname"),
+        ("source.user", "user"),
+        ("source.password", "password"),
+        ("source.sslmode", "sslmode"),
+        ("source.sslrootcert", "sslrootcert"),
+        ("source.sslcert", "sslcert"),
+        ("source.sslkey", "sslkey"),
+    ];
+    // All are read, so that an option is never passed over because another one is given.
+    let parts: Vec<_> = PARTS.iter().filter_map(|&(key, word)| Some((key, word, reader.given(key)?))).collect();
+    if reader.given("source").is_some() {
+        let mut config = reader.value("source", |text| source_url(text))?;
+        for (key, word, part) in &parts {
+            if *word == "password" {
+                config = config.with_password(calve_postgres::Secret::new(part.text.as_str()));
+            } else {
+                reader.refuse(key, part, "give the source either as one URL or by its parts, not both");
+            }
+        }
+        return Some(config);
+    }
+    let (_, _, first) = parts.first()?;
+    let keywords: Vec<_> = parts.iter().map(|(_, word, given)| format!("{word}={}", quoted(&given.text))).collect();
+    match ConnectConfig::parse(&keywords.join(" ")) {
+        Ok(config) => Some(config),
+        Err(error) => {
+            reader.refuse("source", first, &error.to_string());
+            None
+        }
+    }
+}
+
+fn source_url(text: &str) -> std::result::Result<ConnectConfig, String> {
+    match text.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => ConnectConfig::parse(text).map_err(|error| error.to_string()),
+        Some((scheme, _)) => Err(format!("'{scheme}' is not a kind of source; write postgres://user@host/database")),
+        None => Err("not an address; write postgres://user@host/database".to_owned()),
+    }
+}
+
+/// A value of a libpq keyword string.
+fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+fn read_name(reader: &mut Reader<'_>, source: Option<&ConnectConfig>) -> String {
+    if reader.given("name").is_some() {
+        return reader.value_or("name", "invalid".to_owned(), pipeline_name);
+    }
+    let derived = source.map(|source| derived_name(source.database()));
+    derived.unwrap_or_else(|| {
+        reader.missing("the pipeline's name is not known; add --name, or the --source it is derived from");
+        "unknown".to_owned()
+    })
+}
+
+/// The default name of a pipeline: its database's, in the characters that a slot's name may have.
+fn derived_name(database: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let name: String = database.chars().map(plain).take(MAX_PIPELINE_NAME).collect();
+    if name.is_empty() { "postgres".to_owned() } else { name }
+}
+
+fn pipeline_name(text: &str) -> std::result::Result<String, String> {
+    let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if plain && !text.is_empty() && text.len() <= MAX_PIPELINE_NAME {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "'{text}' cannot name a pipeline; use at most {MAX_PIPELINE_NAME} of a-z, 0-9 and _, such as {}",
+        derived_name(text)
+    ))
+}
+
+fn slot_name(text: &str) -> std::result::Result<String, String> {
+    let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if plain && !text.is_empty() && text.len() <= 63 {
+        return Ok(text.to_owned());
+    }
+    Err(format!("'{text}' cannot name a replication slot; Postgres allows at most 63 of a-z, 0-9 and _"))
+}
+
+fn read_tables(reader: &mut Reader<'_>) -> TableSelection {
+    let mut selection = TableSelection { namespace: reader.value("namespace", not_empty), ..TableSelection::default() };
+    for entry in reader.tables("tables") {
+        let Some(pattern) = pattern(reader, "tables", entry) else { continue };
+        let target = entry.target.as_ref().and_then(|given| target(reader, &pattern, given));
+        selection.include.push((pattern, target));
+    }
+    for entry in reader.tables("exclude") {
+        selection.exclude.extend(pattern(reader, "exclude", entry));
+    }
+    selection
+}
+
+fn pattern(reader: &mut Reader<'_>, key: &str, entry: &TableEntry) -> Option<TablePattern> {
+    entry.pattern.text.parse().map_err(|what: String| reader.refuse(key, &entry.pattern, &what)).ok()
+}
+
+fn target(reader: &mut Reader<'_>, pattern: &TablePattern, given: &Given) -> Option<TableName> {
+    if pattern.exact().is_none() {
+        reader.refuse(
+            "as",
+            given,
+            &format!("many tables may match '{pattern}', and one name cannot be given to all; use 'namespace'"),
+        );
+        return None;
+    }
+    let parsed: std::result::Result<TableName, _> = given.text.parse();
+    parsed
+        .map_err(|error| reader.refuse("as", given, &error.to_string().replace("schema.table", "namespace.table")))
+        .ok()
+}
+
+fn read_catalog(reader: &mut Reader<'_>, file: Option<&Path>, into: &Path) -> Catalog {
+    let default = Catalog::Sqlite(into.join("catalog.db"));
+    let Some(given) = reader.given("catalog") else { return default };
+    if given.text == "sqlite" {
+        return default;
+    }
+    match given.text.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => Catalog::Postgres(Secret::new(given.text.as_str())),
+        Some(("sqlite", path)) if !path.is_empty() => Catalog::Sqlite(beside(file, given, Path::new(path))),
+        // The text is not repeated: it may hold a password.
+        _ => {
+            reader.refuse(
+                "catalog",
+                given,
+                "not a catalog; write sqlite, sqlite://path or postgres://user@host/database",
+            );
+            default
+        }
+    }
+}
+
+fn read_expiry(reader: &mut Reader<'_>) -> Expiry {
+    let expiry = Expiry {
+        age: reader.value_or("expiry.age", Duration::from_secs(24 * 3600), units::duration),
+        min_snapshots: reader.value_or("expiry.min_snapshots", 100, snapshots),
+        max_snapshots: reader.value_or("expiry.max_snapshots", 1_000, snapshots),
+    };
+    let given = reader.given("expiry.max_snapshots").or(reader.given("expiry.min_snapshots"));
+    if let Some(given) = given.filter(|_| expiry.max_snapshots < expiry.min_snapshots) {
+        let what = format!(
+            "expiry.max_snapshots ({}) is less than expiry.min_snapshots ({})",
+            expiry.max_snapshots, expiry.min_snapshots
+        );
+        reader.refuse("expiry", given, &what);
+    }
+    expiry
+}
+
+fn path(reader: &mut Reader<'_>, key: &'static str, file: Option<&Path>) -> Option<PathBuf> {
+    let given = reader.given(key)?;
+    reader.value(key, not_empty).map(|text| beside(file, given, Path::new(&text)))
+}
+
+/// A relative path written in a file is taken from the file's directory, any other from the working directory.
+fn beside(file: Option<&Path>, given: &Given, path: &Path) -> PathBuf {
+    use super::problem::Origin;
+    match (&given.origin, file.and_then(Path::parent)) {
+        (Origin::Line(_), Some(directory)) => directory.join(path),
+        _ => path.to_owned(),
+    }
+}
+
+fn not_empty(text: &str) -> std::result::Result<String, String> {
+    if text.trim().is_empty() { Err("is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn boolean(text: &str) -> std::result::Result<bool, String> {
+    match text {
+        "true" | "yes" => Ok(true),
+        "false" | "no" => Ok(false),
+        _ => Err(format!("'{text}' is neither true nor false")),
+    }
+}
+
+fn positive(text: &str) -> std::result::Result<u64, String> {
+    match units::count(text)? {
+        0 => Err("must be at least 1".to_owned()),
+        number => Ok(number),
+    }
+}
+
+fn positive_duration(text: &str) -> std::result::Result<Duration, String> {
+    let duration = units::duration(text)?;
+    if duration.is_zero() { Err("must be longer than nothing, such as 1s".to_owned()) } else { Ok(duration) }
+}
+
+fn at_least_a_mebibyte(text: &str) -> std::result::Result<u64, String> {
+    let bytes = units::bytes(text)?;
+    if bytes < 1 << 20 { Err(format!("'{text}' is less than 1MiB")) } else { Ok(bytes) }
+}
+
+fn parallelism(text: &str) -> std::result::Result<usize, String> {
+    match usize::try_from(units::count(text)?) {
+        Ok(number @ 1..=64) => Ok(number),
+        _ => Err(format!("'{text}' is not between 1 and 64")),
+    }
+}
+
+fn snapshots(text: &str) -> std::result::Result<usize, String> {
+    let count = positive(text)?;
+    usize::try_from(count).map_err(|_| format!("'{text}' is too many"))
+}
+
+fn compression(text: &str) -> std::result::Result<Compression, String> {
+    match text {
+        "none" => Ok(Compression::None),
+        "snappy" => Ok(Compression::Snappy),
+        "lz4" => Ok(Compression::Lz4),
+        "zstd" => Ok(Compression::Zstd),
+        _ => Err(format!("'{text}' is not a compression; use zstd, snappy, lz4 or none")),
+    }
+}
+
+fn log_level(text: &str) -> std::result::Result<LevelFilter, String> {
+    match text {
+        "error" => Ok(LevelFilter::ERROR),
+        "warn" => Ok(LevelFilter::WARN),
+        "info" => Ok(LevelFilter::INFO),
+        "debug" => Ok(LevelFilter::DEBUG),
+        "trace" => Ok(LevelFilter::TRACE),
+        _ => Err(format!("'{text}' is not a log level; use error, warn, info, debug or trace")),
+    }
+}
+
+fn log_format(text: &str) -> std::result::Result<LogFormat, String> {
+    match text {
+        "auto" => Ok(LogFormat::Auto),
+        "human" => Ok(LogFormat::Human),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("'{text}' is not a log format; use auto, human or json")),
+    }
+}

@@ -1,0 +1,135 @@
+//! What the source committed between its read and the table's position, applied to the read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use calve_core::{
+    ChangeSink, Error, ErrorKind, Position, Result, RowBuffer, RowOp, StopReason, TableIndex, TableSchema,
+    TransactionPoint,
+};
+use calve_postgres::TableWitness;
+
+use super::compare::{Buckets, Detail};
+use super::rows::Rows;
+
+/// The source reached the position before, so its log tells soon.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Brings the source's side from the witness' position to `until`.
+pub(super) async fn apply(
+    witness: TableWitness,
+    until: &Position,
+    schema: &Arc<TableSchema>,
+    buckets: &Buckets,
+    detail: &mut Detail,
+) -> Result<()> {
+    let mut changes = witness.changes().await?;
+    let mut sink = Changes::new(until, schema, buckets, detail);
+    let read = async {
+        while !sink.is_full() {
+            changes.poll(&mut sink).await?;
+        }
+        Ok(())
+    };
+    let result = tokio::time::timeout(PATIENCE, read).await.unwrap_or_else(|_| {
+        let message = format!("the source's log was not read to {until} in time; try again");
+        Err(Error::new(ErrorKind::Retry, message))
+    });
+    let failed = sink.failed.take();
+    changes.close().await;
+    failed.map_or(result, Err)
+}
+
+/// Hears the changes of one table.
+pub(super) struct Changes<'a> {
+    until: &'a Position,
+    schema: &'a Arc<TableSchema>,
+    buckets: &'a Buckets,
+    detail: &'a mut Detail,
+    /// Of the present transaction.
+    buffer: RowBuffer,
+    reached: bool,
+    pub(super) failed: Option<Error>,
+}
+
+impl<'a> Changes<'a> {
+    pub(super) fn new(
+        until: &'a Position,
+        schema: &'a Arc<TableSchema>,
+        buckets: &'a Buckets,
+        detail: &'a mut Detail,
+    ) -> Self {
+        let buffer = RowBuffer::new(Arc::clone(schema));
+        Self { until, schema, buckets, detail, buffer, reached: false, failed: None }
+    }
+
+    fn apply(&mut self) -> Result<()> {
+        let buffer = std::mem::replace(&mut self.buffer, RowBuffer::new(Arc::clone(self.schema)));
+        let (ops, images, old_keys) = buffer.into_parts();
+        let images: Vec<_> = images.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
+        let old_keys: Vec<_> = old_keys.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
+        let mut images = Rows::new(self.schema, &images)?;
+        let old_keys = Rows::of_keys(self.schema, &old_keys)?;
+        let (mut image, mut old_key, mut key) = (0, 0, Vec::new());
+        for op in ops {
+            if op == RowOp::Truncate {
+                self.detail.truncate_source();
+            }
+            if op.has_old_key() {
+                old_keys.key(old_key, &mut key);
+                old_key += 1;
+                self.change(&key, None);
+            }
+            if op.has_image() {
+                images.key(image, &mut key);
+                let digest = images.digest(image);
+                image += 1;
+                self.change(&key, Some(digest));
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, key: &[u8], digest: Option<u128>) {
+        if self.buckets.contain(key) {
+            self.detail.change_source(key, digest);
+        }
+    }
+}
+
+impl ChangeSink for Changes<'_> {
+    fn begin(&mut self, _: &TransactionPoint) {}
+
+    fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
+        (table.0 == 0 && !self.reached).then_some(&mut self.buffer)
+    }
+
+    fn stop(&mut self, _: TableIndex, reason: StopReason) {
+        self.buffer = RowBuffer::new(Arc::clone(self.schema));
+        let message = format!("table {} cannot be compared while it is written: {reason}", self.schema.table);
+        self.failed.get_or_insert(Error::new(ErrorKind::Config, message));
+    }
+
+    fn commit(&mut self, end: Position, _: i64) {
+        if self.until.covers(&end) {
+            if let Err(error) = self.apply() {
+                self.failed.get_or_insert(error);
+            }
+        } else {
+            self.buffer = RowBuffer::new(Arc::clone(self.schema));
+        }
+        self.reached |= end.covers(self.until);
+    }
+
+    fn abort(&mut self) {
+        self.buffer = RowBuffer::new(Arc::clone(self.schema));
+    }
+
+    fn idle(&mut self, end: Position) {
+        self.reached |= end.covers(self.until);
+    }
+
+    fn is_full(&self) -> bool {
+        self.reached || self.failed.is_some()
+    }
+}

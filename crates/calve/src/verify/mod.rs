@@ -1,0 +1,203 @@
+//! Source against table, right while both change, in bounded memory.
+//!
+//! First pass: both sides are read once and summed up by bucket of the key's hash. Equal sums: the table equals the source.
+//! Else the rows of the differing buckets are looked at again, exactly: the source is read at one position, the table at the
+//! first position at or beyond it, and what the source committed between the two is applied to what was read of it. So what
+//! is in flight is never taken for a difference, and a key that is written all the time is compared as well as any other.
+
+mod changes;
+mod compare;
+mod key_text;
+mod lake_side;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use calve_core::{Error, ErrorKind, LoadEvent, Position, Result, TableName, TableSchema};
+use calve_postgres::{PostgresSettings, TableWitness};
+
+pub(crate) use compare::Difference;
+use compare::{Buckets, Detail, Sums};
+use lake_side::LakeSide;
+use rows::{Digest, Rows};
+
+use crate::config::Settings;
+use crate::wiring::{self, Targets};
+
+/// Compares tables.
+pub(crate) struct Verifier {
+    postgres: PostgresSettings,
+    lake: LakeSide,
+    /// Differing keys that are named, a table.
+    show: usize,
+    /// How long the table may take to reach the source's position.
+    wait: Duration,
+}
+
+/// What came out for one table.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    /// Rows of the source and of the table, as they were at the first look.
+    pub(crate) rows: (u64, u64),
+    /// How many keys differ.
+    pub(crate) differing: u64,
+    /// Some of them, and how.
+    pub(crate) examples: Vec<(String, Difference)>,
+    /// What weakens the answer.
+    pub(crate) note: Option<String>,
+}
+
+impl Verdict {
+    /// Whether source and table are equal.
+    pub(crate) fn equal(&self) -> bool {
+        self.differing == 0
+    }
+}
+
+impl Verifier {
+    pub(crate) async fn new(settings: &Settings, targets: Targets, show: usize, wait: Duration) -> Result<Self> {
+        let socket = settings.pipeline_dir().socket();
+        Ok(Self {
+            postgres: wiring::postgres_settings(settings)?,
+            lake: LakeSide::new(wiring::lake(settings, &targets).await?, targets, socket),
+            show,
+            wait,
+        })
+    }
+
+    /// Compares one table.
+    pub(crate) async fn table(&self, table: &TableName) -> Result<Verdict> {
+        let mut witness = TableWitness::open(&self.postgres, table).await?;
+        let schema = self.same_schema(table, &witness).await?;
+        let estimated = witness.reader().estimated_rows(table).unwrap_or(0);
+
+        let mut source = Sums::for_rows(estimated);
+        read_source(&mut witness, &schema, |key, digest| source.add(key, digest)).await?;
+        witness.close().await;
+        let mut lake = Sums::for_rows(estimated);
+        self.lake.read(&schema, None, |key, digest| lake.add(key, digest)).await?;
+
+        let mut verdict =
+            Verdict { rows: (source.rows(), lake.rows()), differing: 0, examples: Vec::new(), note: None };
+        for buckets in source.differing(&lake) {
+            self.look_closely(table, &schema, &buckets, &mut verdict).await?;
+        }
+        Ok(verdict)
+    }
+
+    /// Compares the rows of some buckets at one position.
+    async fn look_closely(
+        &self,
+        table: &TableName,
+        schema: &Arc<TableSchema>,
+        buckets: &Buckets,
+        verdict: &mut Verdict,
+    ) -> Result<()> {
+        let mut witness = TableWitness::open(&self.postgres, table).await?;
+        self.same_schema(table, &witness).await?;
+        let at = witness.reader().position().clone();
+        let mut detail = Detail::default();
+        read_source(&mut witness, schema, |key, digest| {
+            if buckets.contain(key) {
+                detail.add_source(key, digest);
+            }
+        })
+        .await?;
+
+        let reached = self.lake.wait_for(table, &at, self.wait).await?;
+        let add = |key: &[u8], digest| {
+            if buckets.contain(key) {
+                detail.add_lake(key, digest);
+            }
+        };
+        self.lake.read(schema, reached.snapshot, add).await?;
+
+        match &reached.position {
+            Some(position) if position.covers(&at) => {
+                changes::apply(witness, position, schema, buckets, &mut detail).await?;
+            }
+            position => {
+                verdict.note = Some(behind(table, position.as_ref(), &at, reached.running));
+                witness.close().await;
+            }
+        }
+        for (key, difference) in detail.differences() {
+            verdict.differing += 1;
+            if verdict.examples.len() < self.show {
+                verdict.examples.push((key_text::key_text(schema, key), difference));
+            }
+        }
+        Ok(())
+    }
+
+    /// The table's schema, if source and table agree on it.
+    async fn same_schema(&self, table: &TableName, witness: &TableWitness) -> Result<Arc<TableSchema>> {
+        let source = witness.schema()?;
+        let stamped = self.lake.schema(table).await?;
+        if let Some(what) = schema_difference(&source, &stamped) {
+            let message = format!(
+                "table {table}: {what}; its columns changed at the source, run calve reload {table} and verify then"
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        Ok(source)
+    }
+}
+
+fn behind(table: &TableName, reached: Option<&Position>, at: &Position, running: bool) -> String {
+    let stands =
+        reached.map_or_else(|| "was never loaded".to_owned(), |position| format!("is complete to {position} only"));
+    let advice = if running {
+        "see calve status for what holds it up, or give it longer with --wait"
+    } else {
+        "no calve runs: start one, or catch up with calve run --once"
+    };
+    format!("{table} {stands} and the source was read at {at}, so what differs may only be late; {advice}")
+}
+
+/// What tells two schemas apart for a comparison of rows.
+fn schema_difference(source: &TableSchema, lake: &TableSchema) -> Option<String> {
+    let find = |schema: &TableSchema, name: &str| schema.columns.iter().find(|column| column.name == name).cloned();
+    for column in &source.columns {
+        match find(lake, &column.name) {
+            None => return Some(format!("the lake has no column {}", column.name)),
+            Some(other) if other.ty != column.ty => {
+                return Some(format!(
+                    "column {} is {:?} at the source and {:?} in the lake",
+                    column.name, column.ty, other.ty
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    let gone = lake.columns.iter().find(|column| find(source, &column.name).is_none());
+    if let Some(column) = gone {
+        return Some(format!("the source has no column {}", column.name));
+    }
+    let key = |schema: &TableSchema| schema.key_columns().map(|column| column.name.clone()).collect::<Vec<_>>();
+    (key(source) != key(lake)).then(|| format!("its key is ({}) in the lake", key(lake).join(", ")))
+}
+
+/// Feeds every row of the source.
+async fn read_source(
+    witness: &mut TableWitness,
+    schema: &TableSchema,
+    mut row: impl FnMut(&[u8], Digest),
+) -> Result<()> {
+    let mut key = Vec::new();
+    while let Some(event) = witness.reader().next().await? {
+        let LoadEvent::Rows(_, buffer) = event else { continue };
+        let (_, images, _) = buffer.into_parts();
+        let arrays: Vec<_> = images.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
+        let mut rows = Rows::new(schema, &arrays)?;
+        for index in 0..rows.len() {
+            rows.key(index, &mut key);
+            row(&key, rows.digest(index));
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Puts the pieces together: source, lake and engine as the settings say.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use calve_core::{Error, ErrorKind, Result, TableName};
+use calve_iceberg::{
+    CatalogSettings, DEFAULT_CATALOG_NAME, IcebergLake, LakeSettings, SnapshotRetentionSettings, Target,
+};
+use calve_postgres::{PostgresSettings, PostgresSource};
+use uuid::Uuid;
+
+use crate::config::{Catalog, Settings};
+use crate::lake_dir::RecordedTable;
+
+/// Tables of the source and their names in the lake.
+pub(crate) type Targets = BTreeMap<TableName, TableName>;
+
+/// The source, for the engine. Nothing is connected yet.
+pub(crate) fn source(settings: &Settings) -> Result<PostgresSource> {
+    Ok(PostgresSource::new(postgres_settings(settings)?))
+}
+
+/// How this pipeline reads its source.
+pub(crate) fn postgres_settings(settings: &Settings) -> Result<PostgresSettings> {
+    let application = format!("calve {}", settings.pipeline);
+    let connect = settings.source()?.clone().with_application_name(application);
+    Ok(PostgresSettings {
+        slot: settings.slot.clone(),
+        publication: settings.publication.clone(),
+        manage_publication: settings.manage_publication,
+        load_parallelism: settings.load_parallelism,
+        ..PostgresSettings::new(connect, &settings.pipeline)
+    })
+}
+
+/// The selected tables that the source has.
+pub(crate) async fn select_tables(settings: &Settings) -> Result<Targets> {
+    settings.tables.required()?;
+    let tables = calve_postgres::list_tables(settings.source()?).await?;
+    settings.tables.resolve(tables)
+}
+
+/// The lake, its catalog and warehouse made where they are missing.
+pub(crate) async fn lake(settings: &Settings, targets: &Targets) -> Result<Arc<IcebergLake>> {
+    let properties: HashMap<String, String> = [
+        ("write.parquet.compression-codec", settings.files.compression.name().to_owned()),
+        ("write.target-file-size-bytes", settings.files.target_size.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into();
+    let target = |name: &TableName| Target {
+        namespace: name.schema.clone(),
+        name: name.name.clone(),
+        properties: properties.clone(),
+    };
+    IcebergLake::open(LakeSettings {
+        catalog: match &settings.catalog {
+            Catalog::Sqlite(path) => CatalogSettings::Sqlite { path: path.clone() },
+            Catalog::Postgres(url) => CatalogSettings::Postgres { url: url.reveal().to_owned() },
+        },
+        catalog_name: DEFAULT_CATALOG_NAME.to_owned(),
+        warehouse: settings.warehouse.clone(),
+        pipeline: settings.pipeline.clone(),
+        run: Uuid::new_v4(),
+        targets: targets.iter().map(|(table, name)| (table.clone(), target(name))).collect(),
+        retention: SnapshotRetentionSettings {
+            age: settings.expiry.age,
+            min: settings.expiry.min_snapshots,
+            max: settings.expiry.max_snapshots,
+        },
+    })
+    .await
+}
+
+/// The lake, if there is one; nothing is made.
+pub(crate) async fn existing_lake(settings: &Settings, targets: &Targets) -> Result<Option<Arc<IcebergLake>>> {
+    match &settings.catalog {
+        Catalog::Sqlite(path) if !path.is_file() => Ok(None),
+        _ => lake(settings, targets).await.map(Some),
+    }
+}
+
+/// All tables that the last run of this pipeline had; where there was no run, those selected that the source has.
+pub(crate) async fn pipeline_tables(settings: &Settings) -> Result<Targets> {
+    if let Some(record) = settings.lake_dir().record(&settings.pipeline)? {
+        return Ok(targets(&record.tables));
+    }
+    if settings.known_source().is_some() && !settings.tables.is_empty() {
+        return select_tables(settings).await;
+    }
+    let message = format!(
+        "no pipeline '{}' has run on the lake {}; check --into and --name, or give a configuration file",
+        settings.pipeline,
+        settings.lake_dir()
+    );
+    Err(Error::new(ErrorKind::Config, message))
+}
+
+/// Those of the pipeline's tables that are selected now; all of them where nothing is.
+pub(crate) fn chosen_tables(settings: &Settings, all: &Targets) -> Result<Targets> {
+    let chosen = |table: &TableName| settings.tables.is_empty() || settings.tables.target(table).is_some();
+    let chosen: Targets =
+        all.iter().filter(|(table, _)| chosen(table)).map(|(table, target)| (table.clone(), target.clone())).collect();
+    if chosen.is_empty() {
+        let known: Vec<_> = all.keys().map(ToString::to_string).collect();
+        let message = format!("none of the pipeline's tables is selected; it has {}", known.join(", "));
+        return Err(Error::new(ErrorKind::Config, message));
+    }
+    Ok(chosen)
+}
+
+fn targets(recorded: &[RecordedTable]) -> Targets {
+    recorded.iter().map(|table| (table.source.clone(), table.target.clone())).collect()
+}
