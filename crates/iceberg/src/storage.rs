@@ -396,7 +396,7 @@ mod tests {
         let scratch = Scratch::new();
         let location = scratch.location("data/x.parquet");
         let mut file = NewFile::create(&location).unwrap();
-        file.write_all(&[7; 1 << 20]).unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
         assert!(local_path(&location).unwrap().exists());
         drop(file);
         assert!(!local_path(&location).unwrap().exists());

@@ -20,8 +20,8 @@ use super::keys::{BuildAsIs, KeyCells};
 use super::plan::{Plan, PlannedFile};
 use crate::storage;
 
-/// Bytes that a key takes in the index, with the room that a hash map leaves.
-pub(crate) const KEY_BYTES: u64 = 48;
+/// Bytes that a key takes in the index at most, with the room that a hash map leaves.
+pub(crate) const KEY_BYTES: u64 = 72;
 
 /// Reserved field ids of position-delete files (Iceberg specification, "Reserved Field IDs").
 const FILE_PATH_ID: i32 = 2_147_483_546;
@@ -81,37 +81,27 @@ impl DeleteIndex {
         let mut key_ids: Vec<i32> = key.iter().map(|column| column.field_id).collect();
         key_ids.sort_unstable();
         for deletes in &plan.equality_deletes {
-            let partition = (!deletes.global).then(|| deletes.file.partition.clone());
             let of_key = deletes.ids == key_ids;
-            let known = index.keys.iter().position(|set| {
-                set.partition == partition && set.columns.len() == deletes.ids.len() && {
-                    deletes.ids.iter().all(|id| set.columns.iter().any(|column| column.field_id == *id))
-                }
-            });
-            let set = match known {
-                Some(place) => place,
-                None => {
-                    let compared =
-                        if of_key { Some(key.to_vec()) } else { deletes.ids.iter().map(|id| columns(*id)).collect() };
-                    let compared = compared.ok_or_else(|| {
-                        unreadable(table, &deletes.file, "it compares columns that the table does not have")
-                    })?;
-                    // Room for all at once, instead of doubling on the way.
-                    let same = plan.equality_deletes.iter().filter(|other| other.ids == deletes.ids);
-                    let rows: u64 = same.map(|other| other.file.rows).sum();
-                    let expected = if of_key { rows / u64::from(part.of) } else { rows };
-                    let room = usize::try_from(expected).unwrap_or(0);
-                    index.keys.push(DeletedKeys {
-                        columns: compared,
-                        of_key,
-                        partition,
-                        newest: HashMap::with_capacity_and_hasher(room, BuildAsIs::default()),
-                        last: i64::MIN,
-                    });
-                    index.keys.len() - 1
-                }
-            };
-            if let Some(set) = index.keys.get_mut(set) {
+            let partition = (!deletes.global).then(|| deletes.file.partition.clone());
+            let same = |set: &DeletedKeys| set.partition == partition && set.compares(&deletes.ids);
+            if !index.keys.iter().any(same) {
+                let compared =
+                    if of_key { Some(key.to_vec()) } else { deletes.ids.iter().map(|id| columns(*id)).collect() };
+                let compared = compared.ok_or_else(|| {
+                    unreadable(table, &deletes.file, "it compares columns that the table does not have")
+                })?;
+                // Room for all at once, instead of doubling on the way.
+                let rows = plan.deleted_keys(|ids| *ids == deletes.ids);
+                let rows = if of_key { rows / u64::from(part.of) } else { rows };
+                index.keys.push(DeletedKeys {
+                    columns: compared,
+                    of_key,
+                    partition: partition.clone(),
+                    newest: HashMap::with_capacity_and_hasher(usize::try_from(rows).unwrap_or(0), BuildAsIs::default()),
+                    last: i64::MIN,
+                });
+            }
+            if let Some(set) = index.keys.iter_mut().find(|set| same(set)) {
                 set.add(table, &deletes.file, part)?;
             }
         }
@@ -172,12 +162,17 @@ impl DeleteIndex {
 }
 
 impl DeletedKeys {
+    fn compares(&self, ids: &[i32]) -> bool {
+        let compared = |id: &i32| self.columns.iter().any(|column| column.field_id == *id);
+        self.columns.len() == ids.len() && ids.iter().all(compared)
+    }
+
     fn add(&mut self, table: &TableName, file: &PlannedFile, part: Part) -> Result<()> {
         self.last = self.last.max(file.sequence);
         let Self { columns, of_key, newest, .. } = self;
         each_batch(table, file, columns, |columns| {
             let mut cells = KeyCells::new(columns).ok_or("it compares columns of a type that cannot be a key")?;
-            let rows = columns.first().map_or(0, |column| column.len());
+            let rows = columns.first().map_or(0, Array::len);
             for row in 0..rows {
                 let hash = cells.hash(row);
                 if *of_key && hash.bucket(part.of) != part.bucket {

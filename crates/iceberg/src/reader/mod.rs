@@ -95,26 +95,26 @@ impl TableReader {
         Ok(Self { table, columns, key, schema, plan })
     }
 
+    /// The key's field ids, ascending.
+    fn key_ids(&self) -> Vec<i32> {
+        let mut ids: Vec<i32> = self.key.iter().map(|column| column.field_id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// How many passes keep the index of deletes below `memory` bytes.
     fn passes(&self, memory: u64) -> u32 {
-        let key_ids: Vec<i32> = {
-            let mut ids: Vec<i32> = self.key.iter().map(|column| column.field_id).collect();
-            ids.sort_unstable();
-            ids
-        };
-        let of_key = self.plan.equality_deletes.iter().filter(|deletes| deletes.ids == key_ids);
-        let bytes = of_key.map(|deletes| deletes.file.rows).sum::<u64>() * KEY_BYTES;
+        let key = self.key_ids();
+        let bytes = self.plan.deleted_keys(|ids| *ids == key).saturating_mul(KEY_BYTES);
         u32::try_from(bytes.div_ceil(memory.max(1)).max(1)).unwrap_or(u32::MAX)
     }
 
     /// Deletes that cannot be read in parts must fit into memory as a whole.
     fn check_other_deletes(&self, memory: u64) -> Result<()> {
-        let mut key_ids: Vec<i32> = self.key.iter().map(|column| column.field_id).collect();
-        key_ids.sort_unstable();
-        let others = self.plan.equality_deletes.iter().filter(|deletes| deletes.ids != key_ids);
-        let keys = others.map(|deletes| deletes.file.rows).sum::<u64>();
-        let positions = self.plan.position_deletes.iter().map(|deletes| deletes.rows).sum::<u64>();
-        if keys * KEY_BYTES + positions * 8 <= memory {
+        let key = self.key_ids();
+        let keys = self.plan.deleted_keys(|ids| *ids != key);
+        let positions = self.plan.position_deletes.iter().map(|deletes| deletes.rows).fold(0, u64::saturating_add);
+        if keys.saturating_mul(KEY_BYTES).saturating_add(positions.saturating_mul(8)) <= memory {
             return Ok(());
         }
         Err(Error::new(

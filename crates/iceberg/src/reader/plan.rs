@@ -101,6 +101,12 @@ impl Plan {
         Ok(())
     }
 
+    /// How many keys the equality deletes name whose columns are chosen.
+    pub(crate) fn deleted_keys(&self, chosen: impl Fn(&Vec<i32>) -> bool) -> u64 {
+        let chosen = self.equality_deletes.iter().filter(|deletes| chosen(&deletes.ids));
+        chosen.map(|deletes| deletes.file.rows).fold(0, u64::saturating_add)
+    }
+
     /// Leaves out deletes older than all data: what they hit is gone.
     fn drop_stale_deletes(&mut self) {
         let oldest = self.data.iter().map(|data| data.sequence).min().unwrap_or(i64::MAX);

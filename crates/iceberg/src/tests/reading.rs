@@ -177,7 +177,7 @@ async fn random_history(seed: u64) {
         assert_eq!(&history.read(Some(*snapshot), PLENTY).await.unwrap(), model, "seed {seed} at {snapshot}");
     }
     // So little memory that every pass holds a few keys only.
-    assert_eq!(history.read(None, 200).await.unwrap(), model, "seed {seed}, in parts");
+    assert_eq!(history.read(None, 300).await.unwrap(), model, "seed {seed}, in parts");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -284,8 +284,8 @@ async fn equality_deletes_on_other_columns_count_and_null_equals_null() {
     history.commit_files(Vec::new(), vec![file]).await;
     let expected = Model::from([((2, "a".to_owned()), Some(5)), ((4, "b".to_owned()), Some(7))]);
     assert_eq!(history.read(None, PLENTY).await.unwrap(), expected);
-    assert_eq!(history.read(None, 96).await.unwrap(), expected);
-    assert_eq!(history.read(None, 95).await.unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(history.read(None, 144).await.unwrap(), expected);
+    assert_eq!(history.read(None, 143).await.unwrap_err().kind(), ErrorKind::Config);
 }
 
 #[tokio::test]

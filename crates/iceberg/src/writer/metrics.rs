@@ -7,6 +7,7 @@ use calve_core::{Error, ErrorKind, Result};
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat, Struct};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::statistics::Statistics;
 
 use super::bounds::ColumnBounds;
 use crate::delta::TableLayout;
@@ -46,7 +47,7 @@ pub(crate) fn describe(layout: &TableLayout, facts: FileFacts<'_>) -> Result<Dat
             let cells = unsigned(chunk.num_values());
             size += unsigned(chunk.compressed_size());
             count += cells;
-            let chunk_nulls = chunk.statistics().and_then(|statistics| statistics.null_count_opt());
+            let chunk_nulls = chunk.statistics().and_then(Statistics::null_count_opt);
             null_count = null_count.zip(chunk_nulls).map(|(a, b)| a + b);
             bounds.add(chunk.statistics(), cells);
         }

@@ -107,7 +107,7 @@ fn column(ty: &ColumnType, nullable: bool, rows: i32) -> ArrayRef {
             ColumnType::Boolean => column.push_bool(n % 2 == 0),
             ColumnType::Int | ColumnType::Date => column.push_i32(n - 5),
             ColumnType::Long | ColumnType::Time | ColumnType::Timestamp | ColumnType::TimestampTz => {
-                column.push_i64(i64::from(n) * 1_000_000_007)
+                column.push_i64(i64::from(n) * 1_000_000_007);
             }
             ColumnType::Float => column.push_f32(if n == 0 { f32::NAN } else { f32::from(i16::try_from(n).unwrap()) }),
             ColumnType::Double => column.push_f64(if n == 0 { f64::NAN } else { f64::from(-n) }),
@@ -310,7 +310,7 @@ fn rows_that_do_not_fit_leave_no_file() {
     assert_eq!(fixture.files(), BTreeSet::new());
 }
 
-fn load(fixture: &Fixture) -> Box<TableLoad> {
+fn load(fixture: &Fixture) -> Box<dyn LoadWriter> {
     let encoders = Arc::new(Encoders::new(2));
     Box::new(TableLoad::new(Arc::clone(&fixture.layout), Arc::clone(&fixture.naming), encoders))
 }
