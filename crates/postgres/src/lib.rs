@@ -1,6 +1,7 @@
 //! Postgres as a source: replication transport, pgoutput decoder, slot and publication, snapshot reader.
 
 mod cell;
+mod check;
 mod config;
 mod copy;
 mod datetime;
@@ -25,10 +26,13 @@ mod stream;
 mod tls;
 mod transport;
 mod types;
+mod witness;
 
+pub use check::check;
 pub use config::{ChannelBinding, ConnectConfig, Host, RootCertificates, SslMode};
 pub use finding::{Finding, Severity};
 pub use pipeline::{Dropped, drop_pipeline, list_tables, slot_status};
 pub use secret::Secret;
 pub use slot::SlotStatus;
 pub use source::{PostgresSettings, PostgresSource};
+pub use witness::{TableWitness, WitnessedChanges};
