@@ -1,6 +1,7 @@
 //! The stream, the slot and the publication against real servers.
 
 mod database;
+mod identity;
 mod login;
 mod membership;
 mod pipeline;

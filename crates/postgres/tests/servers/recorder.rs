@@ -18,6 +18,9 @@ pub(crate) struct Recorder {
     /// Complete transactions, each a list of changes.
     pub(crate) transactions: Vec<Vec<String>>,
     pub(crate) stops: Vec<(String, StopReason)>,
+    /// End of the last transaction.
+    pub(crate) committed: u64,
+    /// That, or an idle position beyond it.
     pub(crate) position: u64,
     pub(crate) idles: usize,
     pub(crate) aborts: usize,
@@ -34,6 +37,7 @@ impl Recorder {
             open: None,
             transactions: Vec::new(),
             stops: Vec::new(),
+            committed: 0,
             position: 0,
             idles: 0,
             aborts: 0,
@@ -138,6 +142,7 @@ impl ChangeSink for Recorder {
         assert!(self.open.take().is_some(), "a transaction ended that did not begin");
         let Position::Postgres(end) = end;
         assert!(end.0 > self.position, "positions must grow");
+        self.committed = end.0;
         self.position = end.0;
         let year = 31_557_600_000_000;
         assert!((54 * year..100 * year).contains(&committed_at), "commit time {committed_at}");

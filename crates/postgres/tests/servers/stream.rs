@@ -139,10 +139,10 @@ async fn reading_goes_on_after_the_acknowledged_transaction_and_repeats_the_othe
     let mut sink = Recorder::new(&tables);
     db.run("INSERT INTO t VALUES (1)").await;
     sink.transactions(&mut source, 1).await;
-    let first = sink.position;
+    let first = sink.committed;
     db.run("INSERT INTO t VALUES (2)").await;
     sink.transactions(&mut source, 1).await;
-    let second = sink.position;
+    let second = sink.committed;
     source.acknowledge(&durable(first));
     source.stop().await;
 
@@ -150,7 +150,7 @@ async fn reading_goes_on_after_the_acknowledged_transaction_and_repeats_the_othe
     assert_eq!(from, Position::Postgres(Lsn(first)), "the last acknowledgement is sent before leaving");
     let mut again = Recorder::new(&tables);
     assert_eq!(again.transactions(&mut source, 1).await, [["t Insert id=2"]]);
-    assert_eq!(again.position, second);
+    assert_eq!(again.committed, second);
     source.stop().await;
 
     // Further than what was acknowledged, as local state may know.
