@@ -75,15 +75,14 @@ async fn a_hostile_server_is_described_in_one_go() {
         .set("max_replication_slots", "1")
         .set("max_wal_senders", "1")
         .set("max_slot_wal_keep_size", "64MB")
-        .set("wal_sender_timeout", "2s")
-        .set("synchronous_standby_names", "*");
+        .set("wal_sender_timeout", "2s");
     let server = Postgres::start(18, &options.set("idle_replication_slot_timeout", "60")).unwrap();
     let database = server.create_database("hostile").unwrap();
     let connect = ConnectConfig::parse(&database.url("postgres").unwrap()).unwrap();
     let client = connect.connect_sql().await.unwrap();
     client
         .batch_execute(
-            "SET synchronous_commit = local; CREATE TABLE public.good (id int PRIMARY KEY, v text); \
+            "CREATE TABLE public.good (id int PRIMARY KEY, v text); \
              CREATE TABLE public.\"Good\" (id int PRIMARY KEY); CREATE TABLE public.bare (id int); \
              CREATE TABLE public.p (id int PRIMARY KEY) PARTITION BY RANGE (id); \
              CREATE TABLE public.p1 PARTITION OF public.p FOR VALUES FROM (0) TO (9); \
@@ -91,6 +90,12 @@ async fn a_hostile_server_is_described_in_one_go() {
         )
         .await
         .unwrap();
+    // Last, because from here on every commit waits for a standby that never comes.
+    client.batch_execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await.unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    while client.query_one("SHOW synchronous_standby_names", &[]).await.unwrap().get::<_, &str>(0) != "*" {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
     let settings = PostgresSettings::new(connect, "checked");
     let tables = tables(&["good", "Good", "bare", "p", "p1", "swap", "nothing"]);
     let findings = check(&settings, &tables).await.unwrap();
