@@ -184,7 +184,7 @@ impl Assembler {
             slot.buffer.replace(tail)
         });
         debug_assert!(
-            open.is_none() || self.chunked.is_none(),
+            open.is_none() || self.chunked != open,
             "a seal would commit chunks of a transaction that is not over"
         );
         self.chunked = None;

@@ -133,7 +133,7 @@ impl Committer<'_> {
         let intent = self.intend(sealed.start, &sealed.end)?; // 2
         let todo = intent.tables.iter().map(|part| part.table.clone()).collect();
         self.commit(&intent, &todo).await?; // 3
-        self.advance(&intent, &intent.covers)?; // 4
+        self.advance(&intent, &intent.covers, true)?; // 4
         self.acknowledge(); // 5
         self.observer.event(&Event::Checkpoint {
             end: sealed.end,
@@ -148,7 +148,7 @@ impl Committer<'_> {
     pub(crate) async fn redo(&mut self, redo: &Redo, partial: bool) -> Step<()> {
         self.commit(&redo.intent, &redo.todo).await?;
         let covers = if partial { &[][..] } else { &redo.intent.covers };
-        self.advance(&redo.intent, covers)?;
+        self.advance(&redo.intent, covers, !partial)?;
         self.acknowledge();
         Ok(())
     }
@@ -277,9 +277,9 @@ impl Committer<'_> {
     }
 
     /// Step 4.
-    fn advance(&mut self, intent: &CheckpointIntent, covers: &[TableName]) -> Step<()> {
+    fn advance(&mut self, intent: &CheckpointIntent, covers: &[TableName], complete: bool) -> Step<()> {
         self.ledger.complete(covers, &intent.end);
-        if !covers.is_empty() {
+        if complete {
             self.ledger.completed = self.ledger.completed.join(&intent.end);
         }
         self.positions.advance(&intent.id, &self.ledger.next_complete(), &self.ledger.streaming())?;
@@ -287,7 +287,7 @@ impl Committer<'_> {
     }
 
     /// Step 5. Only a completeness that is in the lake is acknowledged.
-    fn acknowledge(&mut self) {
+    pub(crate) fn acknowledge(&mut self) {
         let durable = match (self.ledger.recorded_position(), &self.ledger.recorded) {
             (Some(position), Some(receipt)) => DurablePosition::recorded(position, receipt),
             _ => None,
@@ -328,7 +328,7 @@ impl Committer<'_> {
         let members = self.ledger.members();
         for index in 0..self.ledger.entries.len() {
             let entry = &self.ledger.entries[index];
-            if entry.standing == Standing::Stopped || entry.member_of.contains(&members) {
+            if entry.standing != Standing::Streaming || entry.member_of.contains(&members) {
                 continue;
             }
             let commit = TableCommit { join: BTreeSet::from([members]), ..TableCommit::default() };
@@ -357,7 +357,6 @@ impl Committer<'_> {
             return Ok(());
         }
         let id = self.mint();
-        let claim = self.claim(&position).await?;
         let rows = delta.rows;
         let entry = &self.ledger.entries[table.0];
         let name = entry.name.clone();
@@ -370,7 +369,6 @@ impl Committer<'_> {
         let commit = TableCommit {
             deltas: vec![delta],
             stamp: Some(stamp),
-            complete_to: Some(claim),
             stop: entry.marked.then_some(None),
             ..TableCommit::default()
         };
@@ -379,7 +377,8 @@ impl Committer<'_> {
         let garbage = self.sweep(table.0, &commit.deltas).await;
         let receipt = self.settle(&target, version, &commit).await?;
         self.clean_up(&name, &garbage).await;
-        self.ledger.record(&receipt);
+        // What the lake records so far does not speak for this table.
+        self.ledger.recorded = None;
         let completed = self.ledger.completed.clone();
         let pass_kept = self.ledger.rules.broken(Mutation::PassKept);
         let entry = &mut self.ledger.entries[table.0];
@@ -473,12 +472,19 @@ impl Committer<'_> {
                 Err(error) => error,
             };
             let table = self.read_again(&name, &error, &mut backoff).await?;
+            // First of all: on a base that is not ours even what seems done is somebody else's.
+            if table.checkpoint() != base {
+                return Err(self.foreign(&name));
+            }
+            if table.rolled_back {
+                return Err(disturbed(&name));
+            }
             if reached(&table) {
                 let complete_to = commit.complete_to.clone();
                 break CommitReceipt { version: table.version, complete_to };
             }
-            if table.checkpoint() != base {
-                return Err(self.foreign(&name));
+            if table.stopped.is_some() && !self.ledger.entries[index].marked {
+                return Err(disturbed(&name));
             }
             if !may_try_again(&error) {
                 return Err(error.into());
@@ -512,6 +518,10 @@ impl Committer<'_> {
             }
             if table.checkpoint() != target.base && !rules.broken(Mutation::BaseUnchecked) {
                 return Err(self.foreign(target.name));
+            }
+            let marked = self.ledger.entries.iter().any(|entry| entry.name == *target.name && entry.marked);
+            if table.rolled_back || (table.stopped.is_some() && !marked) {
+                return Err(disturbed(target.name));
             }
             if !may_try_again(&error) {
                 return Err(error.into());
@@ -612,6 +622,11 @@ fn part(entry: &Entry, deltas: Vec<StagedDelta>, high: &Position) -> TableIntent
         schema: Arc::clone(&entry.schema),
         deltas,
     }
+}
+
+/// The table records our base, but its main branch was moved away from it, or somebody stopped it: the next session heeds that.
+fn disturbed(name: &TableName) -> Halt {
+    Error::new(ErrorKind::Retry, format!("table {name} was moved back or stopped by someone meanwhile")).into()
 }
 
 /// Whether sending the same commit again can end otherwise, now that the table is known to stand where it should.

@@ -69,10 +69,11 @@ impl Ledger {
         reached.reduce(|a, b| a.meet(&b)).unwrap_or_else(|| self.completed.clone())
     }
 
-    /// The set that a completeness written now speaks for.
+    /// The set that a completeness written now speaks for. A loading table is not in it: a late request of an earlier
+    /// process may yet publish it at an older position.
     pub(crate) fn members(&self) -> MemberDigest {
         MemberDigest::of(
-            self.entries.iter().filter(|entry| entry.standing != Standing::Stopped).map(|entry| &entry.name),
+            self.entries.iter().filter(|entry| entry.standing == Standing::Streaming).map(|entry| &entry.name),
         )
     }
 

@@ -91,7 +91,12 @@ pub async fn run(mut ports: Ports, settings: Settings, control: Control) -> Resu
                     ));
                 }
                 foreign = Some(now);
-                ports.positions.drop_intents()?;
+                // Where that fails for now, recovery finds that their base is gone, and drops them.
+                if let Err(error) = ports.positions.drop_intents()
+                    && error.kind() != ErrorKind::Retry
+                {
+                    return Err(error);
+                }
                 (
                     "the pipeline, from what the tables record".to_owned(),
                     format!("table {table} was committed to by another process"),

@@ -81,7 +81,8 @@ impl Load<'_> {
         Ok(())
     }
 
-    async fn open<'o>(&self, open: &'o mut BTreeMap<TableName, Open>, name: &TableName) -> Result<&'o mut Open> {
+    /// The table's writer, started where it has none yet.
+    async fn open<'o>(&mut self, open: &'o mut BTreeMap<TableName, Open>, name: &TableName) -> Result<&'o mut Open> {
         if !open.contains_key(name) {
             let schema = self.reader.schema(name).ok_or_else(|| {
                 Error::new(ErrorKind::Bug, format!("a load brought rows of {name}, which was not asked for"))

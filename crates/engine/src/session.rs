@@ -48,9 +48,11 @@ pub(crate) async fn session(
     control: &Control,
     carried: &mut Carried,
 ) -> Result<End> {
+    // Asked for before the tables are read: whatever was acknowledged by then they record by now, whoever wrote it.
+    let before = ports.source.log_state().await?.acknowledged;
     let mut found = find(ports, settings, &carried.reload).await?;
-    let log = keep_log(ports, &found).await?;
-    let acknowledged = log.acknowledged.clone().unwrap_or_else(|| log.end.clone());
+    let log = keep_log(ports, &found, before.is_none()).await?;
+    let acknowledged = before.or_else(|| log.acknowledged.clone()).unwrap_or_else(|| log.end.clone());
     if settings.once && carried.target.is_none() {
         carried.target = Some(log.end.clone());
     }
@@ -122,7 +124,7 @@ async fn find(ports: &mut Ports, settings: &Settings, reload: &BTreeSet<TableNam
 }
 
 /// Makes the log carry the tables and the source keep it, if nothing does yet.
-async fn keep_log(ports: &mut Ports, found: &[Found]) -> Result<LogState> {
+async fn keep_log(ports: &mut Ports, found: &[Found], unkept: bool) -> Result<LogState> {
     let followed: Vec<TableName> = found
         .iter()
         .filter(|table| {
@@ -142,6 +144,10 @@ async fn keep_log(ports: &mut Ports, found: &[Found]) -> Result<LogState> {
                 table.name
             ),
         ));
+    }
+    if unkept && log.acknowledged.is_some() {
+        // The tables were read before that, and may say more by now.
+        return Err(Error::new(ErrorKind::Retry, "another process made the source keep its log just now"));
     }
     ports.source.follow(&followed).await?;
     if log.acknowledged.is_some() { Ok(log) } else { ports.source.keep_log().await }
@@ -229,6 +235,8 @@ async fn run(
     let (finished, loads) = mpsc::channel(1);
     let load = start_load(source, committer, finished).await?;
     report(committer, plan);
+    // What the lake recorded before a crash may not have been acknowledged.
+    committer.acknowledge();
 
     let entries = &committer.ledger.entries;
     let after = |entry: &Entry| match entry.standing {
@@ -357,7 +365,7 @@ async fn together(
     works: mpsc::Receiver<crate::assemble::Work>,
     loads: mpsc::Receiver<Finished>,
 ) -> std::result::Result<End, Halt> {
-    let reading = reader.run();
+    let mut reading = Some(Box::pin(reader.run()));
     let loading = async {
         match load {
             Some(load) => load.run().await,
@@ -365,19 +373,29 @@ async fn together(
         }
     };
     let committing = committer.run(works, loads);
-    tokio::pin!(reading, loading, committing);
-    let (mut read, mut loaded) = (None, None);
+    tokio::pin!(loading, committing);
+    let (mut read, mut loaded) = (None, false);
     let outcome = loop {
+        let reader = async {
+            match &mut reading {
+                Some(reading) => reading.await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             result = &mut committing => break result,
-            result = &mut reading, if read.is_none() => read = Some(result),
-            result = &mut loading, if loaded.is_none() && read.is_none() => {
+            result = reader, if read.is_none() => read = Some(result),
+            result = &mut loading, if !loaded && read.is_none() => {
+                loaded = true;
                 if let Err(error) = result {
-                    return Err(error.into());
+                    // Nothing more comes, but what was sent is settled first: it may have been applied, or be yet.
+                    read = Some(Err(error));
                 }
-                loaded = Some(());
             }
+        }
+        if read.is_some() {
+            reading = None;
         }
     };
     outcome?;
