@@ -344,3 +344,26 @@ fn a_kill_loses_nothing_that_was_reported() {
         assert_eq!(kept(&scratch), 0, "round {round}: a kill is no damage");
     }
 }
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_death_at_a_failpoint_leaves_what_was_saved_before_it() {
+    for (place, done, open) in [
+        ("positions.intent-written", None, vec![1]),
+        ("positions.intent-written:3", Some(2), vec![3]),
+        ("positions.advanced:2", Some(2), vec![]),
+    ] {
+        let scratch = Scratch::new("failpoint");
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::child_that_is_killed", "--nocapture"])
+            .env(CHILD, scratch.dir())
+            .env("CALVE_FAILPOINT", place)
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(!status.success(), "{place} was passed");
+        let state = Positions::open(scratch.dir(), "shop").unwrap().load().unwrap();
+        assert_eq!(state.position, done.map(|n| (lsn(n), tables(2))), "{place}");
+        assert_eq!(state.intents, open.into_iter().map(|n| intent(n, 5)).collect::<Vec<_>>(), "{place}");
+    }
+}

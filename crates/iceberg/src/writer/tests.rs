@@ -381,3 +381,16 @@ async fn a_load_given_up_leaves_nothing() {
     buffer.finish_row(RowOp::Delete);
     assert_eq!(writer.append(buffer).await.unwrap_err().kind(), ErrorKind::Bug);
 }
+
+#[test]
+fn a_wide_tables_manifest_describes_the_first_columns_and_the_key() {
+    let names: Vec<String> = (0..150).map(|n| format!("c{n}")).collect();
+    let columns: Vec<_> = names.iter().map(|name| (name.as_str(), ColumnType::Int, false)).collect();
+    let fixture = Fixture::new(&columns, vec![140], &[]);
+    let rows = columns.iter().map(|(_, ty, _)| column(ty, false, 3)).collect();
+    let (files, _) = write_batch(&fixture.layout, &fixture.naming, fixture.batch(rows, Vec::new())).unwrap();
+    let mut described: Vec<i32> = files[0].lower_bounds().keys().copied().collect();
+    described.sort_unstable();
+    assert_eq!(described, (1..=100).chain([141]).collect::<Vec<_>>());
+    assert_eq!(files[0].value_counts().len(), 101);
+}
