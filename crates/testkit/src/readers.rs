@@ -1,12 +1,12 @@
-//! Readers of Iceberg tables that share no code with calve: DuckDB, Spark with Iceberg's Java implementation, and pyiceberg
-//! for metadata. What they read is what users will read.
+//! Readers of Iceberg tables that share no code with calve: DuckDB, Spark with Iceberg's Java implementation, and
+//! pyiceberg for metadata. What they read is what users will read.
 //!
 //! Each is a process that lives as long as its value and answers one question after another, so that many tables cost
 //! one start (DuckDB half a second, Spark ten). Values come as the text Postgres gives for them (`value::text`, ISO
 //! dates, UTC), the same from every reader: a test compares them with the source as they are. NULL is `None`.
 //!
-//! When both sides are ordered, `select id::text .. order by id` on the source sorts by the column that comes out, which is
-//! text: "10" before "2". Qualify the column (`order by t.id`), or compare [`Rows::sorted`].
+//! When both sides are ordered, `select id::text .. order by id` on the source sorts by the column that comes out, which
+//! is text: "10" before "2". Qualify the column (`order by t.id`), or compare [`Rows::sorted`].
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
