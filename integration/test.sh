@@ -29,7 +29,7 @@ mkdir -p "$logs"
 export CARGO_TERM_COLOR=never
 
 # One build serves all stages: the workspace with what only tests switch on. Tests run the binary it makes.
-build=(--workspace --locked --features calve/failpoints --features calve/mutations)
+build=(--workspace --locked --features calve/failpoints,calve/mutations,calve-postgres/servers,calve-iceberg/servers)
 export CALVE_BIN=${CALVE_BIN:-$target/debug/calve}
 export CALVE_CRASH_BIN=${CALVE_CRASH_BIN:-$target/debug/crash}
 
