@@ -246,18 +246,18 @@ impl SchemaSteps<'_> {
     fn accept(&mut self, body: &DeltaBody, replace: bool) -> Result<Option<[TableUpdate; 2]>> {
         let table = &self.slot.source;
         if body.table_uuid != self.metadata.uuid() {
-            return Err(self.stale(format!("it was dropped and made anew (now {})", self.metadata.uuid())));
+            return Err(self.stale(&format!("it was dropped and made anew (now {})", self.metadata.uuid())));
         }
         if body.spec_id != self.metadata.default_partition_spec_id() {
             if !self.metadata.default_partition_spec().is_unpartitioned() {
                 return Err(delta::partitioned(table, &self.metadata));
             }
-            return Err(self.stale(String::from("its partition spec was changed")));
+            return Err(self.stale("its partition spec was changed"));
         }
         match &body.schema {
             StagedSchema::Id(id) => {
                 let Some(staged) = self.metadata.schema_by_id(*id) else {
-                    return Err(self.stale(format!("its schema {id} was removed")));
+                    return Err(self.stale(&format!("its schema {id} was removed")));
                 };
                 match schema::incompatibility(staged, self.metadata.current_schema()) {
                     None => Ok(None),
@@ -296,7 +296,7 @@ impl SchemaSteps<'_> {
             None => field.id <= self.metadata.last_column_id(),
         });
         if reused {
-            return Err(self.stale(String::from("its schema was changed meanwhile")));
+            return Err(self.stale("its schema was changed meanwhile"));
         }
         let added = TableUpdate::AddSchema { schema: staged.clone() };
         let chosen = TableUpdate::SetCurrentSchema { schema_id: TableMetadataBuilder::LAST_ADDED };
@@ -312,7 +312,7 @@ impl SchemaSteps<'_> {
         Ok(Some([added, chosen]))
     }
 
-    fn stale(&self, why: String) -> Error {
+    fn stale(&self, why: &str) -> Error {
         Error::new(
             ErrorKind::Conflict,
             format!("table {}: files were staged for it before {why}; they are staged again", self.slot.ident),

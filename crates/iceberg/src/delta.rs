@@ -66,7 +66,7 @@ impl TableLayout {
         let current = metadata.current_schema();
         let (schema, evolves) = match schema::fit(source, current, stamped, metadata.last_column_id())? {
             Fit::Present => (Arc::clone(current), false),
-            Fit::Evolved(schema) => (Arc::new(schema), true),
+            Fit::Evolved(schema) => (Arc::from(schema), true),
         };
         let arrow = schema::arrow_schema(source, &schema)?;
         let (key_arrow, key_ids) = schema::arrow_key_schema(source, &schema)?;
@@ -120,7 +120,7 @@ pub(crate) enum StagedSchema {
     /// The table's own of this id.
     Id(i32),
     /// One that the commit adds to the table.
-    Added(Schema),
+    Added(Box<Schema>),
 }
 
 /// Counts of files, and of what is in them.
@@ -270,7 +270,7 @@ pub(crate) async fn write_manifests(
     }
     let paths = manifests.iter().map(|m| m.path.clone()).collect();
     let schema = if layout.evolves {
-        StagedSchema::Added((*layout.schema).clone())
+        StagedSchema::Added(Box::new((*layout.schema).clone()))
     } else {
         StagedSchema::Id(layout.schema.schema_id())
     };

@@ -13,6 +13,7 @@ use iceberg::spec::{
     FormatVersion, ManifestFile, SortOrder, TableMetadata, TableMetadataBuilder, UnboundPartitionSpec,
 };
 use iceberg::{NamespaceIdent, TableIdent};
+use uuid::Uuid;
 
 use crate::catalog::{Catalog, SqlCatalog, TableAt, metadata_properties};
 use crate::delta::TableLayout;
@@ -44,7 +45,26 @@ pub(crate) struct TableSlot {
     /// Held while a commit is made, so that a process never races with itself.
     pub(crate) committing: tokio::sync::Mutex<()>,
     known: Mutex<Option<Arc<KnownTable>>>,
-    layout: Mutex<Option<(Arc<KnownTable>, Arc<TableSchema>, Arc<TableLayout>)>>,
+    layout: Mutex<Option<CachedLayout>>,
+}
+
+/// The layout made last, and what it was made from.
+#[derive(Debug)]
+struct CachedLayout {
+    shape: TableShape,
+    source: Arc<TableSchema>,
+    layout: Arc<TableLayout>,
+}
+
+/// What a layout depends on in a table's metadata.
+#[derive(Debug, PartialEq, Eq)]
+struct TableShape {
+    uuid: Uuid,
+    location: String,
+    schema_id: i32,
+    last_column_id: i32,
+    spec_id: i32,
+    write_properties: BTreeMap<String, String>,
 }
 
 /// A state of a table, as it was read or written last.
@@ -189,15 +209,16 @@ impl IcebergLake {
             })?,
         };
         let mut cached = slot.layout.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, source, layout)) = &*cached
+        let shape = TableShape::of(&known.at.metadata);
+        if let Some(CachedLayout { shape: of, source, layout }) = &*cached
+            && *of == shape
             && (Arc::ptr_eq(source, schema) || source == schema)
-            && same_layout(&of.at.metadata, &known.at.metadata)
         {
             return Ok(Arc::clone(layout));
         }
         let stamped = known.marks.schema.as_deref();
         let layout = Arc::new(TableLayout::new(schema, &known.at.metadata, stamped, self.io.clone())?);
-        *cached = Some((known, Arc::clone(schema), Arc::clone(&layout)));
+        *cached = Some(CachedLayout { shape, source: Arc::clone(schema), layout: Arc::clone(&layout) });
         Ok(layout)
     }
 
@@ -245,7 +266,7 @@ impl IcebergLake {
         let taken = self.io.exists(&plain).await.map_err(|e| {
             crate::error::iceberg_retry(format!("table {}: cannot look at its directory {plain}", slot.ident), e)
         })?;
-        let suffix = uuid::Uuid::new_v4().simple().to_string();
+        let suffix = Uuid::new_v4().simple().to_string();
         Ok(if taken { format!("{plain}-{}", &suffix[..8]) } else { plain })
     }
 }
@@ -273,19 +294,18 @@ impl Lake for IcebergLake {
     }
 }
 
-/// Whether a layout made for one state of a table is right for another.
-fn same_layout(a: &TableMetadata, b: &TableMetadata) -> bool {
-    a.uuid() == b.uuid()
-        && a.location() == b.location()
-        && a.current_schema_id() == b.current_schema_id()
-        && a.last_column_id() == b.last_column_id()
-        && a.default_partition_spec_id() == b.default_partition_spec_id()
-        && a.properties()
-            .iter()
-            .filter(|(key, _)| key.starts_with("write."))
-            .all(|(key, value)| b.properties().get(key) == Some(value))
-        && a.properties().keys().filter(|key| key.starts_with("write.")).count()
-            == b.properties().keys().filter(|key| key.starts_with("write.")).count()
+impl TableShape {
+    fn of(metadata: &TableMetadata) -> Self {
+        let write = metadata.properties().iter().filter(|(key, _)| key.starts_with("write."));
+        Self {
+            uuid: metadata.uuid(),
+            location: metadata.location().to_owned(),
+            schema_id: metadata.current_schema_id(),
+            last_column_id: metadata.last_column_id(),
+            spec_id: metadata.default_partition_spec_id(),
+            write_properties: write.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        }
+    }
 }
 
 fn slot(source: TableName, target: Target) -> TableSlot {

@@ -19,7 +19,7 @@ pub(crate) enum Fit {
     /// Rows of the source schema can be written under the table's present schema.
     Present,
     /// They cannot; this is the schema that holds them, for a commit that replaces all rows.
-    Evolved(Schema),
+    Evolved(Box<Schema>),
 }
 
 /// The Iceberg schema of a new table.
@@ -73,7 +73,7 @@ pub(crate) fn fit(
         fields.push(Arc::clone(present));
     }
     let wanted = build(source, fields, current.schema_id())?;
-    Ok(if same_shape(&wanted, current) { Fit::Present } else { Fit::Evolved(wanted) })
+    Ok(if same_shape(&wanted, current) { Fit::Present } else { Fit::Evolved(Box::new(wanted)) })
 }
 
 /// Whether two schemas hold the same fields and the same key, in whatever order the fields stand.

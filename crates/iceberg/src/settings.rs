@@ -62,7 +62,7 @@ pub struct SnapshotRetentionSettings {
 
 impl Default for SnapshotRetentionSettings {
     fn default() -> Self {
-        Self { age: Duration::from_secs(24 * 60 * 60), min: 100, max: 1_000 }
+        Self { age: Duration::from_hours(24), min: 100, max: 1_000 }
     }
 }
 

@@ -78,7 +78,4 @@ pub(crate) trait Catalog: Debug + Send + Sync {
 
     /// Takes the table off the catalog; its files stay. Returns whether it was there.
     async fn drop_table(&self, table: &TableIdent) -> Result<bool>;
-
-    /// Every table of the catalog.
-    async fn list(&self) -> Result<Vec<TableIdent>>;
 }

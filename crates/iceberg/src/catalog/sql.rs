@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use calve_core::{Error, ErrorKind, Result};
 use iceberg::io::FileIO;
 use iceberg::spec::{TableMetadata, TableProperties};
-use iceberg::{MetadataLocation, NamespaceIdent, TableIdent, TableRequirement, TableUpdate};
+use iceberg::{MetadataLocation, TableIdent, TableRequirement, TableUpdate};
 
 use serde::Deserialize;
 
@@ -307,26 +307,6 @@ impl Catalog for SqlCatalog {
             .await
             .map(|rows| rows > 0)
             .map_err(|failure| failure.error)
-    }
-
-    async fn list(&self) -> Result<Vec<TableIdent>> {
-        let rows = self
-            .database
-            .fetch(
-                "SELECT table_namespace, table_name FROM iceberg_tables WHERE catalog_name = $1 \
-                 ORDER BY table_namespace, table_name",
-                &[&self.name],
-            )
-            .await?;
-        Ok(rows
-            .into_iter()
-            .filter_map(|row| match row.as_slice() {
-                [Some(namespace), Some(name)] => {
-                    Some(TableIdent::new(NamespaceIdent::new(namespace.clone()), name.clone()))
-                }
-                _ => None,
-            })
-            .collect())
     }
 }
 

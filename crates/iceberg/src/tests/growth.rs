@@ -1,7 +1,7 @@
 //! A table with many commits stays as it was after the first hundred.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use calve_core::Lake;
 use iceberg::spec::ManifestContentType;
@@ -44,7 +44,7 @@ async fn hundreds_of_commits_leave_metadata_flat_and_no_rubbish() {
     settings.retention.min = 10;
     let mut orders = Orders::create_in(IcebergLake::open(settings.clone()).await.unwrap()).await;
     let mut sizes = Vec::new();
-    let mut slowest = std::time::Duration::ZERO;
+    let mut slowest = Duration::ZERO;
     for i in 0..600_i64 {
         let replace = i % 97 == 96;
         let delta = if replace {
@@ -82,4 +82,43 @@ async fn hundreds_of_commits_leave_metadata_flat_and_no_rubbish() {
     orders.lake = restarted;
     orders.reload().await;
     assert_eq!(orders.rows().await, expected);
+}
+
+/// Prints what grows and what does not. `cargo test -p calve-iceberg twenty_thousand_commits_of -- --ignored --nocapture`
+#[tokio::test]
+#[ignore = "takes minutes; run by hand for its figures"]
+async fn twenty_thousand_commits_of_one_table() {
+    let scratch = Scratch::new();
+    let mut orders = Orders::create(&scratch).await;
+    let (mut total, mut slowest) = (Duration::ZERO, Duration::ZERO);
+    println!("commits manifests list_bytes metadata_bytes snapshots mean_ms slowest_ms rss_kb");
+    for i in 0..20_000_i64 {
+        let delta = orders.stage(&[(i % 1_000, "x")], &[i % 1_000]).await;
+        let begun = Instant::now();
+        orders.commit(vec![delta]).await;
+        total += begun.elapsed();
+        slowest = slowest.max(begun.elapsed());
+        if i % 1_000 == 999 {
+            let metadata = crate::storage::local_path(&orders.version.0).unwrap().metadata().unwrap().len();
+            let table = orders.as_table().await;
+            let list = table.metadata().current_snapshot().unwrap().manifest_list();
+            let list = crate::storage::local_path(list).unwrap().metadata().unwrap().len();
+            println!(
+                "{} {} {list} {metadata} {} {:.1} {:.1} {}",
+                i + 1,
+                orders.manifests().await.len(),
+                table.metadata().snapshots().len(),
+                total.as_secs_f64(),
+                slowest.as_secs_f64() * 1e3,
+                resident_kb(),
+            );
+            (total, slowest) = (Duration::ZERO, Duration::ZERO);
+        }
+    }
+}
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()).and_then(|kb| kb.parse().ok()).unwrap_or(0)
 }
