@@ -6,6 +6,9 @@
 //! transaction as the publication; so edits by hand are noticed after a restart too. A publication made by somebody else is
 //! left as it is: what happens to it while calve runs is noticed, what happens while calve is down is not.
 
+mod catalog;
+mod membership;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use calve_core::{Error, ErrorKind, Result, StopReason, TableName};
@@ -13,37 +16,15 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Oid;
 use tokio_postgres::{Client, GenericClient};
 
+use self::catalog::{Publication, followed, read, unusable};
+pub(crate) use self::membership::Membership;
+
 use crate::describe::qualified;
 use crate::error::{ServerError, code, sql_error};
 use crate::sql::{identifier, literal};
 
 /// Begins the comment on a publication that calve made and may alter.
 const MANAGED: &str = "managed by calve, not to be edited: ";
-
-/// A publication as the catalog has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Publication {
-    oid: Oid,
-    /// Changes with every ALTER of its options.
-    version: String,
-    all_tables: bool,
-    /// Whether inserts, updates, deletes and truncates are all sent.
-    complete: bool,
-    via_root: bool,
-    comment: Option<String>,
-    /// Members by their table, and their row's oid.
-    members: BTreeMap<Oid, Member>,
-    /// Schemas all of whose tables are members, with their row's oid.
-    schemas: BTreeMap<String, Oid>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Member {
-    row: Oid,
-    table: TableName,
-    /// Only some rows or columns are sent.
-    filtered: bool,
-}
 
 /// What is kept in the comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,96 +38,8 @@ struct Record {
     gaps: BTreeSet<Oid>,
 }
 
-/// A followed table and the catalog rows that put it into the publication, directly or through an ancestor or schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Followed {
-    table: TableName,
-    oid: Oid,
-    rows: BTreeSet<Oid>,
-}
-
-/// The memberships at one moment, to be compared with those of a later one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Membership {
-    oid: Oid,
-    version: String,
-    tables: Vec<Followed>,
-}
-
 /// An ALTER PUBLICATION waits for maintenance and DDL on the tables it names, and others queue up behind it.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '30s'";
-const PUBLICATION: &str = "SELECT p.oid, p.xmin::text, p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, \
-     p.pubviaroot, obj_description(p.oid, 'pg_publication') FROM pg_publication p WHERE p.pubname = $1";
-const MEMBERS: &str = "SELECT r.oid, r.prrelid, n.nspname::text, c.relname::text, r.prqual IS NOT NULL OR r.prattrs IS NOT NULL \
-     FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
-     WHERE r.prpubid = $1";
-const SCHEMAS: &str = "SELECT n.nspname::text, s.oid FROM pg_publication_namespace s \
-     JOIN pg_namespace n ON n.oid = s.pnnspid WHERE s.pnpubid = $1";
-/// A table and its partition ancestors: each may be the member that carries it.
-const ANCESTORS: &str = "SELECT c.oid, a.oid, an.nspname::text, n.nspname::text, c.relname::text \
-     FROM unnest($1::text[], $2::text[]) AS w (schema, name) \
-     JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name \
-     JOIN LATERAL (SELECT c.oid AS oid UNION SELECT relid::oid FROM pg_partition_ancestors(c.oid)) up ON true \
-     JOIN pg_class a ON a.oid = up.oid JOIN pg_namespace an ON an.oid = a.relnamespace";
-
-async fn read(client: &impl GenericClient, name: &str) -> Result<Option<Publication>> {
-    let failed = |error: tokio_postgres::Error| sql_error(format_args!("cannot read publication {name}"), &error);
-    let Some(row) = client.query_opt(PUBLICATION, &[&name]).await.map_err(failed)? else { return Ok(None) };
-    let mut publication = Publication {
-        oid: row.try_get(0).map_err(failed)?,
-        version: row.try_get(1).map_err(failed)?,
-        all_tables: row.try_get(2).map_err(failed)?,
-        complete: row.try_get(3).map_err(failed)?,
-        via_root: row.try_get(4).map_err(failed)?,
-        comment: row.try_get(5).map_err(failed)?,
-        members: BTreeMap::new(),
-        schemas: BTreeMap::new(),
-    };
-    for row in client.query(MEMBERS, &[&publication.oid]).await.map_err(failed)? {
-        let member = Member {
-            row: row.try_get(0).map_err(failed)?,
-            table: TableName::new(
-                row.try_get::<_, &str>(2).map_err(failed)?,
-                row.try_get::<_, &str>(3).map_err(failed)?,
-            ),
-            filtered: row.try_get(4).map_err(failed)?,
-        };
-        publication.members.insert(row.try_get(1).map_err(failed)?, member);
-    }
-    for row in client.query(SCHEMAS, &[&publication.oid]).await.map_err(failed)? {
-        publication.schemas.insert(row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
-    }
-    Ok(Some(publication))
-}
-
-/// Where each table stands in the publication.
-async fn followed(
-    client: &impl GenericClient,
-    publication: &Publication,
-    tables: &[TableName],
-) -> Result<Vec<Followed>> {
-    let (schemas, names) = columns_of(tables);
-    let failed = |error: tokio_postgres::Error| sql_error("cannot look up the published tables", &error);
-    let mut found: BTreeMap<Oid, Followed> = BTreeMap::new();
-    for row in client.query(ANCESTORS, &[&schemas, &names]).await.map_err(failed)? {
-        let oid: Oid = row.try_get(0).map_err(failed)?;
-        let ancestor: Oid = row.try_get(1).map_err(failed)?;
-        let ancestor_schema: &str = row.try_get(2).map_err(failed)?;
-        let table =
-            TableName::new(row.try_get::<_, &str>(3).map_err(failed)?, row.try_get::<_, &str>(4).map_err(failed)?);
-        let entry = found.entry(oid).or_insert_with(|| Followed { table, oid, rows: BTreeSet::new() });
-        // With the root as the face of its partitions, a partition's rows come under the root's name.
-        if ancestor == oid || !publication.via_root {
-            entry.rows.extend(publication.members.get(&ancestor).map(|member| member.row));
-            entry.rows.extend(publication.schemas.get(ancestor_schema));
-        }
-        if publication.all_tables {
-            entry.rows.insert(publication.oid);
-        }
-    }
-    Ok(found.into_values().collect())
-}
-
 /// Who may alter the publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -203,6 +96,13 @@ async fn check(client: &Client, name: &str, publication: &Publication, tables: &
     let followed = followed(client, publication, tables).await?;
     for table in tables {
         let carried = followed.iter().find(|followed| followed.table == *table);
+        if carried.is_some_and(|followed| followed.partitioned) && !publication.via_root {
+            return wrong(format!(
+                "publication {name} sends the partitions of table {table} under their own names: run ALTER PUBLICATION {} SET \
+                 (publish_via_partition_root = true)",
+                identifier(name)
+            ));
+        }
         let Some(carried) = carried.filter(|followed| !followed.rows.is_empty()) else {
             return wrong(format!(
                 "publication {name} does not carry table {table}: run ALTER PUBLICATION {} ADD TABLE {}",
@@ -368,49 +268,6 @@ pub(crate) async fn forgive(client: &mut Client, name: &str, tables: &[TableName
     transaction.commit().await.map_err(failed)
 }
 
-/// Of `tables` those that must not be published: those that are gone, and those without a usable replica identity, whose
-/// UPDATEs and DELETEs Postgres would refuse from then on.
-async fn unusable(client: &Client, tables: &[TableName]) -> Result<BTreeMap<TableName, StopReason>> {
-    const QUERY: &str = "SELECT w.schema, w.name, c.oid IS NOT NULL, \
-           EXISTS (SELECT FROM (SELECT c.oid AS oid UNION SELECT relid::oid FROM pg_partition_tree(c.oid) WHERE isleaf) leaf \
-                JOIN pg_class l ON l.oid = leaf.oid \
-               WHERE l.relreplident <> 'f' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = l.oid AND i.indisvalid \
-                 AND i.indimmediate AND CASE l.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END)) \
-         FROM unnest($1::text[], $2::text[]) AS w (schema, name) \
-         LEFT JOIN pg_namespace n ON n.nspname = w.schema \
-         LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')";
-    let (schemas, names) = columns_of(tables);
-    let failed = |error: tokio_postgres::Error| sql_error("cannot look up replica identities", &error);
-    let mut unusable = BTreeMap::new();
-    for row in client.query(QUERY, &[&schemas, &names]).await.map_err(failed)? {
-        let table =
-            TableName::new(row.try_get::<_, &str>(0).map_err(failed)?, row.try_get::<_, &str>(1).map_err(failed)?);
-        let (exists, without_identity): (bool, bool) =
-            (row.try_get(2).map_err(failed)?, row.try_get(3).map_err(failed)?);
-        if !exists {
-            unusable.insert(table.clone(), dropped(&table));
-        } else if without_identity {
-            let reason = StopReason {
-                state: "schema changed".into(),
-                detail: "it has no usable replica identity any more, and publishing it would make its UPDATEs and DELETEs fail in \
-                         Postgres"
-                    .into(),
-                remedy: format!(
-                    "run ALTER TABLE {0} ADD PRIMARY KEY (..) or ALTER TABLE {0} REPLICA IDENTITY USING INDEX .., then `calve \
-                     reload {table}`",
-                    qualified(&table)
-                ),
-            };
-            unusable.insert(table, reason);
-        }
-    }
-    Ok(unusable)
-}
-
-fn columns_of(tables: &[TableName]) -> (Vec<&str>, Vec<&str>) {
-    tables.iter().map(|table| (table.schema.as_str(), table.name.as_str())).unzip()
-}
-
 fn dropped(table: &TableName) -> StopReason {
     StopReason {
         state: "dropped".into(),
@@ -438,63 +295,6 @@ fn gap_reason(table: &TableName, publication: &str) -> StopReason {
         state: "log lost".into(),
         detail: format!("publication {publication} was altered by hand and did not carry every change of the table"),
         remedy: format!("leave the publication to calve and run `calve reload {table}`"),
-    }
-}
-
-impl Membership {
-    /// The memberships as they are now. A publication that is gone or sends less than everything is an error.
-    pub(crate) async fn read(client: &Client, name: &str, tables: &[TableName]) -> Result<Self> {
-        let publication = read(client, name).await?.ok_or_else(|| {
-            Error::new(
-                ErrorKind::SourceGone,
-                format!(
-                    "publication {name} was dropped: changes are missing from the stream; run `calve reload --all`, which makes it \
-                     anew, after SELECT pg_drop_replication_slot(..) of the pipeline's slot"
-                ),
-            )
-        })?;
-        if !publication.complete {
-            return Err(Error::new(
-                ErrorKind::Config,
-                format!(
-                    "publication {name} does not send every kind of change any more: run ALTER PUBLICATION {} SET (publish = \
-                     'insert, update, delete, truncate'), then reload the tables that were changed meanwhile",
-                    identifier(name)
-                ),
-            ));
-        }
-        let mut followed = followed(client, &publication, tables).await?;
-        let filtered: BTreeSet<Oid> = publication.members.values().filter(|m| m.filtered).map(|m| m.row).collect();
-        for table in &mut followed {
-            table.rows.retain(|row| !filtered.contains(row));
-        }
-        Ok(Self { oid: publication.oid, version: publication.version, tables: followed })
-    }
-
-    /// The tables that are gone, or may not have been carried all the time between `self` and `later`.
-    pub(crate) fn gaps(&self, later: &Self, name: &str) -> BTreeMap<TableName, StopReason> {
-        let altered = (self.oid, &self.version) != (later.oid, &later.version);
-        let mut gaps = BTreeMap::new();
-        for before in &self.tables {
-            match later.tables.iter().find(|now| now.oid == before.oid) {
-                None => _ = gaps.insert(before.table.clone(), dropped(&before.table)),
-                Some(now) if altered || before.rows.is_disjoint(&now.rows) => {
-                    gaps.insert(before.table.clone(), gap_reason(&before.table, name));
-                }
-                Some(_) => {}
-            }
-        }
-        gaps
-    }
-
-    /// Takes tables out of further comparisons.
-    pub(crate) fn forget(&mut self, tables: &BTreeMap<TableName, StopReason>) {
-        self.tables.retain(|followed| !tables.contains_key(&followed.table));
-    }
-
-    /// The oid that goes by this name.
-    pub(crate) fn oid_of(&self, table: &TableName) -> Option<Oid> {
-        self.tables.iter().find(|followed| followed.table == *table).map(|followed| followed.oid)
     }
 }
 

@@ -10,6 +10,7 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, ve
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use sha2::Digest;
 
@@ -58,6 +59,7 @@ pub(crate) fn client(config: &ConnectConfig) -> Result<Arc<ClientConfig>> {
         check_name: config.ssl_mode == SslMode::VerifyFull,
         algorithms,
     };
+    let keys = provider.key_provider;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::with_source(ErrorKind::Bug, "TLS cannot be set up", error))?
@@ -66,9 +68,13 @@ pub(crate) fn client(config: &ConnectConfig) -> Result<Arc<ClientConfig>> {
     let client = match &config.client_certificate {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
-            builder.with_client_auth_cert(read_certificates("sslcert", certificate)?, read_key(key)?).map_err(
-                |error| config_error(format!("client certificate {} cannot be used: {error}", certificate.display())),
-            )?
+            let chain = read_certificates("sslcert", certificate)?;
+            let key = keys
+                .load_private_key(read_key(key)?)
+                .map_err(|error| config_error(format!("sslkey {} cannot be used: {error}", key.display())))?;
+            // Not rustls' own check of one against the other: it refuses certificates of X.509 version 1, which is what
+            // openssl makes by default and servers take.
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(CertifiedKey::new(chain, key))))
         }
     };
     Ok(Arc::new(client))
@@ -122,6 +128,14 @@ struct Verifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
+impl Verifier {
+    /// webpki cannot read certificates of X.509 version 1, which `openssl x509 -req` makes by default. Where nobody asked for
+    /// proof of who the server is, such a one is as good as any.
+    fn is_beyond_proof(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.chain.is_none() && is_version_1(certificate) == Some(true)
+    }
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -155,6 +169,9 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        if self.is_beyond_proof(certificate) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
@@ -164,6 +181,9 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        if self.is_beyond_proof(certificate) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
@@ -175,6 +195,10 @@ impl ServerCertVerifier for Verifier {
 /// The `tls-server-end-point` channel binding (RFC 5929, section 4.1): the hash of the server's certificate by the hash of its
 /// signature, SHA-256 in place of MD5 and SHA-1. None for signatures that name no hash, such as Ed25519.
 pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+    // Its signature was not verified, so it binds to nothing.
+    if is_version_1(certificate)? {
+        return None;
+    }
     let oid = signature_algorithm(certificate)?;
     // The arcs under which each hash stands: PKCS #1 (1.2.840.113549.1.1.n), ECDSA (1.2.840.10045.4.n).
     match oid {
@@ -191,9 +215,18 @@ pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
+const SEQUENCE: u8 = 0x30;
+
+/// Whether the certificate is of X.509 version 1: the version, `[0] EXPLICIT`, is left out of its body then.
+fn is_version_1(certificate: &[u8]) -> Option<bool> {
+    const VERSION: u8 = 0xA0;
+    let (body, _) = element(certificate, SEQUENCE)?;
+    let (to_be_signed, _) = element(body, SEQUENCE)?;
+    to_be_signed.first().map(|tag| *tag != VERSION)
+}
+
 /// The object identifier of the outer signatureAlgorithm: `SEQUENCE { tbsCertificate, SEQUENCE { OID, .. }, signature }`.
 fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
-    const SEQUENCE: u8 = 0x30;
     const OBJECT_IDENTIFIER: u8 = 0x06;
     let (body, _) = element(certificate, SEQUENCE)?;
     let (_, after_tbs) = element(body, SEQUENCE)?;
@@ -225,11 +258,13 @@ mod tests {
 
     #[test]
     fn the_signature_algorithm_is_found_and_cut_certificates_are_not() {
-        let mut certificate = vec![0x30, 0x81, 0x14, 0x30, 0x03, 1, 2, 3, 0x30, 0x0D, 0x06, 0x09];
+        let mut certificate = vec![0x30, 0x81, 0x14, 0x30, 0x03, 0xA0, 1, 3, 0x30, 0x0D, 0x06, 0x09];
         certificate.extend([0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 12, 5, 0]);
         assert_eq!(server_end_point(&certificate).map(|hash| hash.len()), Some(48));
         for end in 0..certificate.len() - 2 {
             assert_eq!(server_end_point(&certificate[..end]), None, "cut at {end}");
         }
+        certificate[5] = 2;
+        assert_eq!(server_end_point(&certificate), None, "version 1 binds to nothing");
     }
 }

@@ -1,13 +1,17 @@
 //! Logging in, and what is said where that fails.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use calve_core::{ChangeSource, ErrorKind};
 use calve_postgres::{ConnectConfig, PostgresSettings, PostgresSource};
 
-use calve_testkit::servers::{Options, Postgres, SUPERUSER};
+use calve_testkit::servers::{Options, Postgres, SUPERUSER, Stop};
 
 use crate::database::{Database, server};
 
-async fn refused(url: &str) -> (ErrorKind, String) {
+async fn refused_by(url: &str) -> (ErrorKind, String) {
     let config = ConnectConfig::parse(url).unwrap();
     let sql = config.connect_sql().await.err().unwrap_or_else(|| panic!("{url} was accepted"));
     let mut source = PostgresSource::new(PostgresSettings::new(config, "x"));
@@ -32,11 +36,11 @@ async fn failures_are_told_apart_and_say_what_to_do() {
         (format!("{url}?sslmode=verify-full"), ErrorKind::Config, "sslrootcert"),
         (format!("{url}?sslmode=verify-ca&sslrootcert=/nonexistent"), ErrorKind::Config, "sslrootcert /nonexistent"),
     ] {
-        let (found, message) = refused(&url).await;
+        let (found, message) = refused_by(&url).await;
         assert!(found == kind && message.contains(expected), "{url}: {found:?} {message}");
     }
     let no_password = format!("postgres://postgres@{address}/postgres?passfile=/nonexistent");
-    let (_, message) = refused(&no_password).await;
+    let (_, message) = refused_by(&no_password).await;
     assert!(message.contains("none was given"), "{message}");
 }
 
@@ -134,6 +138,96 @@ async fn certificates_are_verified_as_far_as_the_mode_asks() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn every_kind_of_login_that_libpq_knows_without_more_libraries() {
+    let options = Options::default()
+        .hba("host all of_md5 all md5")
+        .hba("host all of_clear all password")
+        .hba("host all of_trust all trust");
+    let server = Postgres::start(17, &options).unwrap();
+    let (host, port) = (server.host().unwrap().to_owned(), server.port().unwrap());
+    let data = server.data_dir().unwrap();
+    let authority = server.ca_file().unwrap().parent().unwrap();
+    std::fs::copy(authority.join("ca.crt"), data.join("clients.crt")).unwrap();
+    server
+        .psql(
+            "postgres",
+            "SET password_encryption = 'md5'; CREATE ROLE of_md5 LOGIN REPLICATION PASSWORD 'secret'; RESET password_encryption; \
+             CREATE ROLE of_clear LOGIN REPLICATION PASSWORD 'secret'; CREATE ROLE of_trust LOGIN REPLICATION; \
+             CREATE ROLE of_cert LOGIN REPLICATION",
+        )
+        .unwrap();
+    // Such a rule is refused while the server trusts no authority.
+    let rules = data.join("pg_hba.conf");
+    let others = std::fs::read_to_string(&rules).unwrap();
+    std::fs::write(&rules, format!("hostssl all of_cert all cert\n{others}")).unwrap();
+    server.restart(Stop::Fast, &Options::default().set("ssl_ca_file", "clients.crt")).unwrap();
+
+    let home = std::env::temp_dir().join(format!("calve-login-{}", std::process::id()));
+    std::fs::create_dir_all(&home).unwrap();
+    let (certificate, key) = client_certificate(authority, &home, "of_cert");
+    let with_certificate = format!("?sslcert={}&sslkey={}", certificate.display(), key.display());
+    for (login, query) in [
+        ("of_md5:secret", ""),
+        ("of_md5:secret", "?sslmode=disable"),
+        ("of_clear:secret", ""),
+        ("of_trust", ""),
+        ("of_cert", with_certificate.as_str()),
+    ] {
+        let url = format!("postgres://{login}@{host}:{port}/postgres{query}");
+        let config = ConnectConfig::parse(&url).unwrap();
+        config.connect_sql().await.unwrap_or_else(|error| panic!("{login}: {error}"));
+        let mut source = PostgresSource::new(PostgresSettings::new(config, "x"));
+        source.log_state().await.unwrap_or_else(|error| panic!("{login}: {error}"));
+    }
+    let refused = ["of_md5:hunter2", "of_clear:hunter2", "of_cert"];
+    for login in refused {
+        let (kind, message) = refused_by(&format!("postgres://{login}@{host}:{port}/postgres?sslmode=require")).await;
+        assert_eq!(kind, ErrorKind::Config, "{login}: {message}");
+    }
+
+    // The certificate just made is of X.509 version 1; a server may have such a one as well.
+    for (made, served) in [(&certificate, "v1.crt"), (&key, "v1.key")] {
+        let served = data.join(served);
+        std::fs::write(&served, std::fs::read(made).unwrap()).unwrap();
+        let owner = std::fs::metadata(data.join("pg_hba.conf")).unwrap();
+        std::os::unix::fs::chown(&served, Some(owner.uid()), Some(owner.gid())).unwrap();
+        std::fs::set_permissions(&served, PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let options = Options::default().set("ssl_cert_file", "v1.crt").set("ssl_key_file", "v1.key");
+    server.restart(Stop::Fast, &options).unwrap();
+    for user in ["of_trust", SUPERUSER] {
+        let url = format!("postgres://{user}:{user}@{host}:{port}/postgres?sslmode=require");
+        let config = ConnectConfig::parse(&url).unwrap();
+        config.connect_sql().await.unwrap();
+        PostgresSource::new(PostgresSettings::new(config, "x")).log_state().await.unwrap();
+    }
+    std::fs::remove_dir_all(home).unwrap();
+}
+
+/// A certificate for a user, signed by the authority that the server trusts, and its key.
+fn client_certificate(authority: &Path, home: &Path, user: &str) -> (PathBuf, PathBuf) {
+    let (request, certificate, key) = (home.join("request"), home.join("client.crt"), home.join("client.key"));
+    let openssl = |arguments: &[&str], paths: &[(&str, &Path)]| {
+        let mut command = Command::new("openssl");
+        command.args(arguments);
+        for (option, path) in paths {
+            command.arg(option).arg(path);
+        }
+        let output = command.output().expect("openssl makes the certificate");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let subject = format!("/CN={user}");
+    let new_key =
+        ["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", &subject];
+    openssl(&new_key, &[("-keyout", &key), ("-out", &request)]);
+    let (ca, ca_key) = (authority.join("ca.crt"), authority.join("ca.key"));
+    let sign = ["x509", "-req", "-set_serial", "77", "-days", "2"];
+    openssl(&sign, &[("-in", &request), ("-CA", &ca), ("-CAkey", &ca_key), ("-out", &certificate)]);
+    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();
+    (certificate, key)
 }
 
 /// A certificate authority of nobody.

@@ -52,6 +52,15 @@ async fn a_users_publication_is_used_as_it_is() {
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains(expected), "{sql}: {error}");
     }
+    db.run("CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p DEFAULT").await;
+    for (sql, table, expected) in [
+        ("FOR ALL TABLES", "public.p", "publish_via_partition_root"),
+        ("FOR TABLE p WITH (publish_via_partition_root)", "public.p1", "does not carry table public.p1"),
+    ] {
+        db.run(&format!("DROP PUBLICATION mine; CREATE PUBLICATION mine {sql}")).await;
+        let error = source.follow(&names(&[table])).await.expect_err(sql);
+        assert!(error.kind() == ErrorKind::Config && error.to_string().contains(expected), "{sql}: {error}");
+    }
     for publication in ["FOR TABLE a, b", "FOR ALL TABLES", "FOR TABLES IN SCHEMA public"] {
         db.run(&format!("DROP PUBLICATION mine; CREATE PUBLICATION mine {publication}")).await;
         let before = db.text(MEMBERS).await;
