@@ -15,11 +15,12 @@ Exit codes:
   4  somebody else works on this pipeline or table
   5  stored bytes are not what was written
   6  something outside is unwell (network, database, disk): try again
-  7  verify found differences";
+  7  verify found differences, or a table that it could not compare
+  130, 143  left at once, at a second Ctrl-C or SIGTERM";
 
 /// Replicates Postgres tables into Apache Iceberg tables, continuously, exactly once.
 ///
-/// calve run --source postgres://user@host/shop --table public.orders --into ./lake
+/// `calve run --source postgres://user@host/shop --table public.orders --into ./lake`
 #[derive(Debug, Parser)]
 #[command(version, about, after_help = EXIT_CODES, max_term_width = 110, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -104,7 +105,7 @@ pub(crate) struct Options {
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
     /// The database. Other users of the machine can see a password given here: prefer PGPASSWORD, ~/.pgpass, the file, or
-    /// the variable CALVE_SOURCE.
+    /// the variable `CALVE_SOURCE`.
     #[arg(long, value_name = "URL", env = "CALVE_SOURCE", hide_env_values = true)]
     source: Option<String>,
     /// A table, as schema.table; `*` stands for any text. Repeatable.
@@ -122,7 +123,7 @@ pub(crate) struct Flags {
     /// The namespace of all tables in the lake. Default: each table's schema.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// The catalog: sqlite, sqlite://PATH or postgres://... Default: `catalog.db` in the lake's directory.
+    /// The catalog: `sqlite`, `sqlite://PATH` or `postgres://...` Default: `catalog.db` in the lake's directory.
     #[arg(long, value_name = "CATALOG", env = "CALVE_CATALOG", hide_env_values = true)]
     catalog: Option<String>,
     /// Where the tables' files lie. Default: `warehouse` in the lake's directory.

@@ -11,7 +11,7 @@ pub(crate) enum Ending {
     Done,
     /// `check` found what keeps the pipeline from running; it was shown.
     Unmet,
-    /// `verify` found differences; they were shown.
+    /// `verify` found differences, or a table that cannot be compared; it was shown.
     Differs,
 }
 

@@ -148,6 +148,9 @@ impl Progress {
             let rows = live.changes - last;
             last = live.changes;
             let streaming = live.tables.iter().filter(|table| matches!(table.state, State::Streaming)).count();
+            if streaming == 0 {
+                continue;
+            }
             let stopped = live.tables.iter().filter(|table| matches!(table.state, State::Stopped { .. })).count();
             tracing::info!(
                 rows_per_second = rows / STEADY_LINE_INTERVAL.as_secs(),
@@ -228,7 +231,7 @@ impl Known {
                 tracing::warn!(%table, "the table was changed by another writer of this pipeline, or by a late request of an earlier run; reading it again");
             }
             Event::CleanedUp { table, files } => {
-                tracing::info!(%table, files, "removed files of earlier runs that nothing references")
+                tracing::info!(%table, files, "removed files of earlier runs that nothing references");
             }
         }
     }
@@ -240,6 +243,8 @@ impl Known {
                 known.load = Some(Load { begun: now, told: now, rows: 0, estimated: None });
                 tracing::info!(%table, "loading");
             }
+            // Said again at every reconnection, but it is news only once.
+            TableState::Stopped(_) if known.state.as_ref() == Some(state) => {}
             TableState::Stopped(reason) => {
                 known.load = None;
                 known.stops += 1;

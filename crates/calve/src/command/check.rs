@@ -31,7 +31,7 @@ pub(crate) async fn refuse_unmet(settings: &Settings, targets: &Targets) -> Resu
         if finding.severity == Severity::Error {
             errors.push(finding);
         } else {
-            tracing::warn!(remedy = finding.remedy, "{}", finding.what);
+            tracing::warn!("{}", finding.to_string().replace('\n', " "));
         }
     }
     match errors.as_slice() {

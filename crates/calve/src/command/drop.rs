@@ -6,9 +6,10 @@ use calve_core::{Error, ErrorKind, Result};
 
 use crate::config::Settings;
 use crate::ending::Ending;
-use crate::wiring;
+use crate::{logging, wiring};
 
 pub(crate) async fn drop(settings: Settings, tables: bool, yes: bool) -> Result<Ending> {
+    logging::start(&settings);
     let targets = wiring::pipeline_tables(&settings).await?;
     let directory = settings.pipeline_dir();
     let postgres = wiring::postgres_settings(&settings)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Error, ErrorKind, Result, TableName};
+use calve_core::{Error, ErrorKind, Lake, Result, TableName};
 use calve_engine::Ports;
 use calve_positions::Positions;
 
@@ -40,6 +40,10 @@ pub(crate) struct Mode {
 pub(crate) async fn pipeline(settings: &Settings, targets: &Targets, lock: PipelineLock, mode: Mode) -> Result<Ending> {
     let directory = settings.pipeline_dir();
     let lake = wiring::lake(settings, targets).await?;
+    // A table of another pipeline is refused before anything of this one is left behind.
+    for table in targets.keys() {
+        lake.load(table).await?;
+    }
     let recorded =
         targets.iter().map(|(source, target)| RecordedTable { source: source.clone(), target: target.clone() });
     directory.write_record(&PipelineRecord::new(&settings.pipeline, settings.raw.to_record(), recorded.collect()))?;

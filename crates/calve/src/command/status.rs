@@ -27,7 +27,7 @@ pub(crate) async fn status(settings: Settings, json: bool) -> Result<Ending> {
     let all = wiring::pipeline_tables(&settings).await?;
     let chosen = wiring::chosen_tables(&settings, &all)?;
     let (live, lake, source) = tokio::join!(live(&settings), lake(&settings, &all), source(&settings));
-    let report = report(&settings, &chosen, live?, &lake?, source, wall_clock_micros());
+    let report = report(&settings, &chosen, live?.as_ref(), &lake?, source, wall_clock_micros());
     if json {
         println!("{}", serde_json::to_string_pretty(&report).unwrap_or_default());
     } else {
@@ -80,7 +80,7 @@ async fn source(settings: &Settings) -> std::result::Result<SlotStatus, String> 
 fn report(
     settings: &Settings,
     targets: &Targets,
-    live: Option<LiveStatus>,
+    live: Option<&LiveStatus>,
     lake: &BTreeMap<TableName, Recorded>,
     source: std::result::Result<SlotStatus, String>,
     now: i64,
@@ -89,21 +89,21 @@ fn report(
     let tables: Vec<TableReport> = targets
         .iter()
         .map(|(table, target)| {
-            let live = live.as_ref().and_then(|live| live.tables.iter().find(|entry| entry.table == *table));
-            table_report(table, target, live, lake.get(table), end.as_ref(), now)
+            let entry = live.and_then(|live| Some((live, live.tables.iter().find(|entry| entry.table == *table)?)));
+            table_report(table, target, entry, lake.get(table), end.as_ref(), now)
         })
         .collect();
     // What a stopped table lacks is told by its state; the lag of the pipeline is that of those that go on.
     let running = || tables.iter().filter(|table| table.state == "streaming");
-    let position = match &live {
+    let position = match live {
         Some(live) => live.complete.clone(),
         None => running().filter_map(|table| table.position.clone()).reduce(|a, b| a.meet(&b)),
     };
     let lag_bytes = match (&position, &end) {
         (Some(position), Some(end)) => position.bytes_until(end),
-        _ => live.as_ref().and_then(|live| live.lag_bytes),
+        _ => live.and_then(|live| live.lag_bytes),
     };
-    let lag_seconds = match &live {
+    let lag_seconds = match live {
         Some(live) => Some(live.lag_seconds),
         None => running().filter_map(|table| table.lag_seconds).max(),
     };
@@ -112,10 +112,10 @@ fn report(
         pipeline: settings.pipeline.clone(),
         lake: settings.into.display().to_string(),
         running: live.is_some(),
-        process: live.as_ref().map(|live| live.process),
-        since: live.as_ref().map(|live| show::time(live.since)),
-        retrying: live.as_ref().and_then(|live| live.retrying.clone()),
-        rows_per_second: live.as_ref().map(|live| live.rows_per_second),
+        process: live.map(|live| live.process),
+        since: live.map(|live| show::time(live.since)),
+        retrying: live.and_then(|live| live.retrying.clone()),
+        rows_per_second: live.map(|live| live.rows_per_second),
         position,
         lag_seconds,
         lag_bytes,
@@ -145,10 +145,12 @@ fn source_report(settings: &Settings, source: std::result::Result<SlotStatus, St
 }
 
 /// One table: its state as the running process knows it, else as the lake has it recorded.
+///
+/// A table without changes is complete to where the process is, which the lake records only now and then.
 fn table_report(
     table: &TableName,
     target: &TableName,
-    live: Option<&LiveTable>,
+    live: Option<(&LiveStatus, &LiveTable)>,
     recorded: Option<&Recorded>,
     end: Option<&Position>,
     now: i64,
@@ -159,8 +161,10 @@ fn table_report(
         (None, Some(_)) => State::Streaming,
         (None, None) => State::Pending,
     });
-    let state = live.map_or(at_rest, |live| live.state.clone());
-    let position = recorded.and_then(|recorded| recorded.bound.clone());
+    let state = live.map_or(at_rest, |(_, live)| live.state.clone());
+    let complete = live.filter(|_| state == State::Streaming).and_then(|(status, _)| status.complete.clone());
+    let bound = recorded.and_then(|recorded| recorded.bound.clone());
+    let position = bound.map(|bound| complete.iter().fold(bound, |a, b| a.join(b)));
     let lag_bytes = position.as_ref().zip(end).and_then(|(position, end)| position.bytes_until(end));
     let last_commit = summary.and_then(|summary| summary.committed_at_ms).map(|ms| ms.saturating_mul(1000));
     TableReport {
@@ -176,9 +180,10 @@ fn table_report(
             State::Stopped { reason } => Some(reason),
             _ => None,
         },
-        load: live.and_then(|live| live.load),
+        load: live.and_then(|(_, live)| live.load),
         lag_seconds: match (lag_bytes, summary) {
             (Some(0), _) => Some(0),
+            _ if complete.is_some() => live.map(|(status, _)| status.lag_seconds),
             // It is complete up to a moment before its metadata was written.
             (Some(_), Some(summary)) => u64::try_from(now / 1000 - summary.updated_at_ms).ok().map(|ms| ms / 1000),
             _ => None,

@@ -1,25 +1,36 @@
 //! `verify`: source against table.
 
+use std::fmt::Write;
 use std::time::Duration;
 
-use calve_core::Result;
+use calve_core::{ErrorKind, Result};
 
 use crate::config::Settings;
-use crate::ending::Ending;
-use crate::show;
+use crate::ending::{Ending, with_causes};
 use crate::verify::{Difference, Verdict, Verifier};
 use crate::wiring;
+use crate::{logging, show};
 
 pub(crate) async fn verify(settings: Settings, show: usize, wait: Duration) -> Result<Ending> {
+    logging::start(&settings);
     settings.source()?;
     let all = wiring::pipeline_tables(&settings).await?;
     let chosen = wiring::chosen_tables(&settings, &all)?;
     let verifier = Verifier::new(&settings, all, show, wait).await?;
     let mut all_equal = true;
     for table in chosen.keys() {
-        let verdict = verifier.table(table).await?;
-        all_equal &= verdict.equal();
-        print!("{}", text(&table.to_string(), &verdict));
+        match verifier.table(table).await {
+            Ok(verdict) => {
+                all_equal &= verdict.equal();
+                print!("{}", text(&table.to_string(), &verdict));
+            }
+            // What is wrong with one table says nothing of the others.
+            Err(error) if error.kind() == ErrorKind::Config => {
+                all_equal = false;
+                println!("{table}: not compared: {}", with_causes(&error));
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(if all_equal { Ending::Done } else { Ending::Differs })
 }
@@ -39,14 +50,14 @@ fn text(table: &str, verdict: &Verdict) -> String {
             Difference::Unequal => "other values",
             Difference::Doubled => "more than once in the table",
         };
-        out.push_str(&format!("  {key}: {how}\n"));
+        let _ = writeln!(out, "  {key}: {how}");
     }
     let hidden = verdict.differing - verdict.examples.len() as u64;
     if hidden > 0 {
-        out.push_str(&format!("  and {} more\n", show::count(hidden)));
+        let _ = writeln!(out, "  and {} more", show::count(hidden));
     }
     if let Some(note) = &verdict.note {
-        out.push_str(&format!("  {note}\n"));
+        let _ = writeln!(out, "  {note}");
     }
     out
 }

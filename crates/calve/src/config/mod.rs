@@ -10,6 +10,8 @@ mod pattern;
 mod problem;
 mod raw;
 mod reader;
+#[cfg(test)]
+mod recorded_tests;
 mod secret;
 mod settings;
 #[cfg(test)]
@@ -21,10 +23,9 @@ use std::path::{Path, PathBuf};
 
 use calve_core::{Error, ErrorKind, Result};
 
-pub(crate) use address::without_password;
 pub(crate) use option::nearest;
 pub(crate) use raw::Raw;
-pub(crate) use settings::{Catalog, Compression, LogFormat, Settings};
+pub(crate) use settings::{Catalog, LogFormat, Settings};
 
 use crate::lake_dir::{LakeDir, PipelineRecord};
 use problem::Problems;
@@ -48,7 +49,14 @@ impl Given {
             return self.read(None);
         }
         let Some(into) = self.flags.text("into") else { return self.read(None) };
-        let record = recorded(&LakeDir::new(into), self.flags.text("name"))?;
+        let lake = LakeDir::new(into);
+        let record = recorded(&lake, self.flags.text("name"))?;
+        if record.is_none() && !self.flags.names_source() {
+            let message = format!(
+                "no pipeline has run on the lake {lake}; check --into and --name, or give a configuration file"
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         self.read(record)
     }
 

@@ -26,11 +26,6 @@ impl<'a> Reader<'a> {
         self.raw.scalar(key)
     }
 
-    /// The option's text.
-    pub(super) fn text(&self, key: &'static str) -> Option<&'a str> {
-        self.given(key).map(|given| given.text.as_str())
-    }
-
     /// The option's value, understood by `parse`; what it refuses becomes a problem, named by the option.
     pub(super) fn value<T>(&mut self, key: &'static str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let given = self.given(key)?;

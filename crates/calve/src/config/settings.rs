@@ -128,11 +128,11 @@ impl Settings {
     /// Understands a merged configuration, adding everything wrong with it to `problems`. Paths given in a file are taken
     /// from where the file lies.
     pub(super) fn read(raw: Raw, file: Option<&Path>, problems: &mut Problems) -> Self {
-        let mut reader = Reader::new(&raw, problems);
-        Self::from_reader(&mut reader, file, raw.clone())
+        let settings = Self::from_reader(&mut Reader::new(&raw, problems), file);
+        Self { raw, ..settings }
     }
 
-    fn from_reader(reader: &mut Reader<'_>, file: Option<&Path>, raw: Raw) -> Self {
+    fn from_reader(reader: &mut Reader<'_>, file: Option<&Path>) -> Self {
         let into = path(reader, "into", file).unwrap_or_else(|| {
             reader.missing("no lake was given; add --into ./lake (or 'into: ./lake')");
             PathBuf::new()
@@ -167,7 +167,7 @@ impl Settings {
             pipeline,
             source,
             into,
-            raw,
+            raw: Raw::default(),
         }
     }
 
@@ -176,7 +176,7 @@ impl Settings {
     pub(super) fn options_read() -> std::collections::BTreeSet<&'static str> {
         let (raw, mut problems) = (Raw::default(), Problems::default());
         let mut reader = Reader::new(&raw, &mut problems);
-        Self::from_reader(&mut reader, None, raw.clone());
+        Self::from_reader(&mut reader, None);
         reader.read_keys()
     }
 
@@ -289,7 +289,7 @@ fn read_source(reader: &mut Reader<'_>) -> Option<ConnectConfig> {
     // All are read, so that an option is never passed over because another one is given.
     let parts: Vec<_> = PARTS.iter().filter_map(|&(key, word)| Some((key, word, reader.given(key)?))).collect();
     if reader.given("source").is_some() {
-        let mut config = reader.value("source", |text| source_url(text))?;
+        let mut config = reader.value("source", source_url)?;
         for (key, word, part) in &parts {
             if *word == "password" {
                 config = config.with_password(calve_postgres::Secret::new(part.text.as_str()));
@@ -329,7 +329,9 @@ fn read_name(reader: &mut Reader<'_>, source: Option<&ConnectConfig>) -> String 
     }
     let derived = source.map(|source| derived_name(source.database()));
     derived.unwrap_or_else(|| {
-        reader.missing("the pipeline's name is not known; add --name, or the --source it is derived from");
+        reader.missing(
+            "no source was given; add --source postgres://user@host/database, or at least the pipeline's --name",
+        );
         "unknown".to_owned()
     })
 }
@@ -415,7 +417,7 @@ fn read_catalog(reader: &mut Reader<'_>, file: Option<&Path>, into: &Path) -> Ca
 
 fn read_expiry(reader: &mut Reader<'_>) -> Expiry {
     let expiry = Expiry {
-        age: reader.value_or("expiry.age", Duration::from_secs(24 * 3600), units::duration),
+        age: reader.value_or("expiry.age", Duration::from_hours(24), units::duration),
         min_snapshots: reader.value_or("expiry.min_snapshots", 100, snapshots),
         max_snapshots: reader.value_or("expiry.max_snapshots", 1_000, snapshots),
     };

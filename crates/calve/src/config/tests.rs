@@ -9,7 +9,7 @@ use super::raw::Raw;
 use super::settings::Compression;
 use super::{Catalog, Settings, yaml};
 
-const FULL: &str = r#"
+const FULL: &str = r"
 name: shop
 source:
   host: db.example
@@ -35,7 +35,7 @@ parallelism: { commit: 3, load: 4 }
 files: { compression: snappy, target_size: 256MB }
 expiry: { age: 7d, min_snapshots: 10, max_snapshots: 50 }
 log: { level: debug, format: json }
-"#;
+";
 
 fn variable(name: &str) -> Option<String> {
     (name == "SECRET").then(|| "hunter2".to_owned())
@@ -154,7 +154,7 @@ manage_publication: maybe
         let found = problems.iter().any(|problem| problem.starts_with(&start) && problem.contains(part));
         assert!(found, "line {line}, '{part}' is not among\n{}", problems.join("\n"));
     }
-    assert!(problems.iter().any(|problem| problem.contains("the pipeline's name is not known")), "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.contains("no source was given")), "{problems:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::compare::{Buckets, Detail};
 use super::rows::Rows;
 
 /// The source reached the position before, so its log tells soon.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Brings the source's side from the witness' position to `until`.
 pub(super) async fn apply(

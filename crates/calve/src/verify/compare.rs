@@ -219,6 +219,8 @@ mod tests {
 
     #[test]
     fn differences_are_told_apart() {
+        use Difference::{Doubled, Extra, Missing, Unequal};
+
         let mut detail = Detail::default();
         for n in [1, 2, 3, 5, 6, 7, 8] {
             detail.add_source(&key(n), u128::from(n));
@@ -231,7 +233,6 @@ mod tests {
         detail.change_source(&key(7), None);
         let mut found: Vec<_> = detail.differences().map(|(key, difference)| (key[0], difference)).collect();
         found.sort_by_key(|(key, _)| *key);
-        use Difference::{Doubled, Extra, Missing, Unequal};
         assert_eq!(found, [(2, Unequal), (3, Missing), (4, Extra), (5, Doubled)]);
         detail.truncate_source();
         assert!(detail.differences().all(|(_, difference)| matches!(difference, Extra | Doubled)));

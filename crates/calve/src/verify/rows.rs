@@ -71,7 +71,7 @@ impl<'a> Rows<'a> {
             let cells = cells.ok_or_else(|| unlike(format!("{} is {} there", column.name, array.data_type())))?;
             columns.push(cells);
         }
-        let len = arrays.first().map_or(0, |array| array.len());
+        let len = arrays.first().map_or(0, Array::len);
         Ok(Self { key, columns, len, row: Vec::new() })
     }
 

@@ -169,8 +169,11 @@ impl Source {
     }
 }
 
-/// One transaction of entries: what was done, the old key, the new image.
-fn transaction(changes: &mut Changes<'_>, end: u64, entries: &[(RowOp, Option<i32>, Option<(i32, i32)>)]) {
+/// What was done, the old key, the new image.
+type Entry = (RowOp, Option<i32>, Option<(i32, i32)>);
+
+/// One transaction.
+fn transaction(changes: &mut Changes<'_>, end: u64, entries: &[Entry]) {
     changes.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(end - 1) });
     for (op, old_key, image) in entries {
         let Some(buffer) = changes.rows(TableIndex(0)) else { continue };
@@ -208,7 +211,7 @@ fn what_the_table_missed_is_a_difference() {
     let source = Source::new(&[(1, 10), (2, 20)]);
     let found = source.compare(
         |changes| {
-            transaction(changes, 200, &[(RowOp::Update, None, Some((1, 11))), (RowOp::Insert, None, Some((7, 70)))])
+            transaction(changes, 200, &[(RowOp::Update, None, Some((1, 11))), (RowOp::Insert, None, Some((7, 70)))]);
         },
         &[(1, 10), (2, 20), (8, 80)],
     );

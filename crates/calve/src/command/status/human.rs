@@ -1,5 +1,6 @@
 //! The report for people.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use super::report::{Report, SourceReport, TableReport};
@@ -15,7 +16,7 @@ pub(super) fn text(report: &Report) -> String {
     out.push_str(&show::table(&rows));
     for table in &report.tables {
         if let Some(reason) = &table.reason {
-            out.push_str(&format!("\n{} is stopped: {reason}\n", table.table));
+            let _ = writeln!(out, "\n{} is stopped: {reason}", table.table);
         }
     }
     out
@@ -24,18 +25,20 @@ pub(super) fn text(report: &Report) -> String {
 fn heading(report: &Report) -> String {
     let mut out = format!("pipeline {} into {}: ", report.pipeline, report.lake);
     match (report.process, &report.since) {
-        (Some(process), Some(since)) => out.push_str(&format!("running as process {process} since {since}")),
+        (Some(process), Some(since)) => {
+            let _ = write!(out, "running as process {process} since {since}");
+        }
         _ => out.push_str("not running"),
     }
     if let Some(position) = &report.position {
-        out.push_str(&format!(", complete to {position}"));
+        let _ = write!(out, ", complete to {position}");
     }
     if let Some(rate) = report.rows_per_second {
-        out.push_str(&format!(", {} rows/s", show::count(rate)));
+        let _ = write!(out, ", {} rows/s", show::count(rate));
     }
     out.push('\n');
     if let Some(retrying) = &report.retrying {
-        out.push_str(&format!("trying again: {retrying}\n"));
+        let _ = writeln!(out, "trying again: {retrying}");
     }
     out
 }
