@@ -189,6 +189,11 @@ impl Failure {
                 )),
                 true,
             ),
+            // A server that goes away meanwhile says nothing about TLS.
+            Self::Handshake(error) if error.kind() != io::ErrorKind::InvalidData => (
+                retry(format!("Postgres at {host}:{port} ended the connection during the TLS handshake: {error}")),
+                false,
+            ),
             Self::Handshake(error) => (
                 wrong(format!(
                     "TLS with Postgres at {host}:{port} failed: {error}; check sslmode, sslrootcert and the name in the \

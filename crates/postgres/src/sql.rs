@@ -15,7 +15,7 @@ use crate::socket::{self, Login, LoginError, Wire};
 /// Settings of every session, SQL and replication alike: one text form of each value, names in one form, and none of the
 /// timeouts that a role may have set for its people.
 pub(crate) const SESSION_OPTIONS: &str = "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC \
-     -c extra_float_digits=3 -c bytea_output=hex -c search_path=pg_catalog -c statement_timeout=0 -c lock_timeout=0 \
+     -c extra_float_digits=3 -c bytea_output=hex -c lc_monetary=C -c search_path=pg_catalog -c statement_timeout=0 -c lock_timeout=0 \
      -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0";
 
 /// The user's options and then ours, so that ours hold.
@@ -79,6 +79,9 @@ fn login_error(config: &ConnectConfig, error: &tokio_postgres::Error) -> LoginEr
     let source = std::error::Error::source(error);
     if let Some(error) = source.and_then(|source| source.downcast_ref::<io::Error>()) {
         return LoginError::Io(io::Error::new(error.kind(), error.to_string()));
+    }
+    if error.is_closed() {
+        return LoginError::Io(io::Error::new(io::ErrorKind::UnexpectedEof, error.to_string()));
     }
     if config.password.is_none() && error.to_string().contains("invalid configuration") {
         return LoginError::Other(missing_password(config));
