@@ -91,6 +91,12 @@ impl ReplicationConnection {
         socket::connect(config, &ReplicationLogin).await
     }
 
+    /// Over a stream that somebody else logged in on.
+    #[cfg(test)]
+    pub(super) fn over(wire: Wire) -> Self {
+        Self { wire, input: BytesMut::new(), version: "17.0".to_owned() }
+    }
+
     /// The server's major version: 17 of `17.2 (Debian 17.2-1)`, 18 of `18beta1`.
     pub(crate) fn major_version(&self) -> u32 {
         let digits: String = self.version.chars().take_while(char::is_ascii_digit).collect();

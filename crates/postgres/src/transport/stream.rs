@@ -340,3 +340,7 @@ async fn read_block(wire: &mut Wire, input: &mut BytesMut) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -190,11 +190,11 @@ async fn every_kind_of_login_that_libpq_knows_without_more_libraries() {
 
     // The certificate just made is of X.509 version 1; a server may have such a one as well.
     for (made, served) in [(&certificate, "v1.crt"), (&key, "v1.key")] {
-        let served = data.join(served);
-        std::fs::write(&served, std::fs::read(made).unwrap()).unwrap();
+        let copy = data.join(served);
+        std::fs::write(&copy, std::fs::read(made).unwrap()).unwrap();
         let owner = std::fs::metadata(data.join("pg_hba.conf")).unwrap();
-        std::os::unix::fs::chown(&served, Some(owner.uid()), Some(owner.gid())).unwrap();
-        std::fs::set_permissions(&served, PermissionsExt::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(&copy, Some(owner.uid()), Some(owner.gid())).unwrap();
+        std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o600)).unwrap();
     }
     let options = Options::default().set("ssl_cert_file", "v1.crt").set("ssl_key_file", "v1.key");
     server.restart(Stop::Fast, &options).unwrap();
