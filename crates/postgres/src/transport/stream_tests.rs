@@ -13,7 +13,7 @@ use crate::socket::Wire;
 const SETTINGS: StreamSettings = StreamSettings {
     status_interval: Duration::from_millis(50),
     ping_after: Duration::from_secs(30),
-    dead_after: Duration::from_secs(60),
+    dead_after: Duration::from_mins(1),
     read_ahead: 64 * 1024,
 };
 
