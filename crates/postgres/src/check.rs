@@ -20,6 +20,10 @@ use crate::transport::ReplicationConnection;
 /// What keeps this pipeline from replicating these tables, or will trouble it later. Errors first.
 pub async fn check(settings: &PostgresSettings, tables: &[TableName]) -> Result<Vec<Finding>> {
     let client = settings.connect.connect_sql().await?;
+    if let Some(too_old) = server::too_old(&client).await? {
+        // Its catalog lacks what would be asked next.
+        return Ok(vec![too_old]);
+    }
     let mut findings = Vec::new();
 
     let role = rights::Role::read(&client).await?;

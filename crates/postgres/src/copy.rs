@@ -243,3 +243,7 @@ fn field(bytes: &[u8]) -> std::result::Result<Option<Field<'_>>, ()> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "copy_tests.rs"]
+mod tests;

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use calve_core::{ChangeSink, Error, ErrorKind, LoadReader, Lsn, Position, Result, SourceTable, TableName, TableSchema};
+use calve_core::{
+    ChangeSink, Error, ErrorKind, LoadReader, Lsn, Position, Result, SourceTable, TableName, TableSchema,
+};
 use tokio_postgres::Client;
 
 use crate::cell::binary_safe;

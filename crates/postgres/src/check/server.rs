@@ -22,18 +22,19 @@ const SMALL_WAL_KEEP_MB: i64 = 1024;
 const SHORT_SENDER_TIMEOUT_MS: i64 = 10_000;
 
 /// What the session was asked for (`SESSION_OPTIONS`), as `current_setting` shows it.
-const SESSION: [(&str, &str); 5] = [
+const SESSION: [(&str, &str); 6] = [
     ("DateStyle", "ISO"),
     ("IntervalStyle", "iso_8601"),
     ("TimeZone", "UTC"),
     ("bytea_output", "hex"),
     ("extra_float_digits", "3"),
+    ("lc_monetary", "C"),
 ];
 
-const SETTINGS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN ('server_version_num', 'wal_level', \
+const SETTINGS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN ('wal_level', \
      'max_replication_slots', 'max_wal_senders', 'max_connections', 'superuser_reserved_connections', \
      'max_slot_wal_keep_size', 'wal_sender_timeout', 'idle_replication_slot_timeout', 'synchronous_standby_names', \
-     'server_encoding', 'DateStyle', 'IntervalStyle', 'TimeZone', 'bytea_output', 'extra_float_digits')";
+     'server_encoding', 'DateStyle', 'IntervalStyle', 'TimeZone', 'bytea_output', 'extra_float_digits', 'lc_monetary')";
 const USE: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
      (SELECT pg_catalog.count(*) FROM pg_catalog.pg_replication_slots), \
      (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_replication), \
@@ -52,6 +53,16 @@ struct Server<'a> {
     /// Whether the pipeline's slot exists, and whether somebody (this pipeline) reads from it now.
     slot_exists: bool,
     slot_active: bool,
+}
+
+/// Whether the server's version is one that calve cannot work with.
+pub(super) async fn too_old(client: &Client) -> Result<Option<Finding>> {
+    let failed = |error: tokio_postgres::Error| sql_error("cannot read the server's version", &error);
+    let row = client.query_one("SELECT current_setting('server_version_num')::int4", &[]).await.map_err(failed)?;
+    let version: i32 = row.try_get(0).map_err(failed)?;
+    Ok((version < FIRST_VERSION).then(|| {
+        Finding::error(format!("the server is Postgres {}", version / 10_000), "upgrade it to Postgres 15 or later")
+    }))
 }
 
 /// The findings about the server as a whole.
@@ -101,13 +112,6 @@ impl Server<'_> {
     }
 
     fn kind(&self, findings: &mut Vec<Finding>) {
-        let version = self.number("server_version_num");
-        if version < FIRST_VERSION.into() {
-            findings.push(Finding::error(
-                format!("the server is Postgres {}", version / 10_000),
-                "upgrade it to Postgres 15 or later",
-            ));
-        }
         if self.in_recovery {
             findings.push(Finding::error(
                 "the server is a standby, which takes no publication",
