@@ -3,6 +3,7 @@
 use calve_core::{Column, ColumnBuffer, ColumnType, NativeType, Values};
 
 use super::*;
+use crate::key_text::hex;
 use crate::types::column_type;
 
 /// Every built-in type that has a plan of its own, by its SQL name.
@@ -71,10 +72,6 @@ fn binary(column: &Column, bytes: &[u8]) -> Result<String, CellError> {
     let mut buffer = ColumnBuffer::new(column.ty.clone());
     let result = CellKind::plan(column).binary(bytes, &mut buffer);
     read(result, &buffer)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Vec<u8> {

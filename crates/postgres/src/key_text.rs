@@ -109,7 +109,7 @@ fn uuid(bytes: &[u8]) -> String {
     groups.join("-")
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut digits, byte| {
         let _ = write!(digits, "{byte:02x}");
         digits
