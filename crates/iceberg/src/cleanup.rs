@@ -86,7 +86,7 @@ impl IcebergLake {
         let mut found = Vec::new();
         for directory in ["data", "metadata"] {
             let directory = format!("{location}/{directory}");
-            for name in file_names(&directory).await? {
+            for name in entry_names(&directory).await? {
                 if self.naming.writer_of(&name) == Writer::OtherRun {
                     found.push(format!("{directory}/{name}"));
                 }
@@ -96,8 +96,8 @@ impl IcebergLake {
     }
 }
 
-/// Names of the files in a directory; none where it does not exist.
-async fn file_names(directory: &str) -> Result<Vec<String>> {
+/// What lies in a directory, by name; nothing where it does not exist.
+pub(crate) async fn entry_names(directory: &str) -> Result<Vec<String>> {
     let Some(path) = storage::local_path(directory) else { return Ok(Vec::new()) };
     let listed = tokio::task::spawn_blocking(move || -> io::Result<Vec<String>> {
         let entries = match std::fs::read_dir(&path) {

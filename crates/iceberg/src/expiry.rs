@@ -1,7 +1,7 @@
 //! Expiry: which snapshots a commit lets go, and which files only they referred to.
 //!
-//! Snapshots go in batches, so that a commit costs the same on average as without expiry. The files are removed after the
-//! commit is confirmed; a crash in between leaves them, and a later run finds those of calve by their names.
+//! Snapshots go in small batches, so that no commit has much to remove. The files are removed after the commit is
+//! confirmed; a crash in between leaves them, and a later run finds those of calve by their names.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -33,7 +33,7 @@ pub(crate) fn expired(base: &TableAt, added: usize, retention: &SnapshotRetentio
 
     let max = retention.max.max(1);
     let min = retention.min.clamp(1, max);
-    let batch = (max / 20).clamp(1, 50);
+    let batch = (max / 100).clamp(1, 10);
     let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
     // Down to a batch below the limit, so that the next batch of commits expires nothing.
     let limit = if added + snapshots.len() > max { max.saturating_sub(batch).max(min) } else { usize::MAX };

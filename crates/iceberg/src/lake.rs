@@ -17,11 +17,11 @@ use uuid::Uuid;
 
 use crate::catalog::{Catalog, SqlCatalog, TableAt, metadata_properties};
 use crate::delta::TableLayout;
-use crate::naming::{FileNaming, directory_name};
+use crate::naming::{FileNaming, Writer, directory_name, metadata_version};
 use crate::settings::{LakeSettings, SnapshotRetentionSettings, Target};
 use crate::stamp::{self, Marks};
 use crate::writer::Encoders;
-use crate::{schema, storage};
+use crate::{cleanup, schema, storage};
 
 /// Iceberg tables on local storage, in a SQL catalog.
 #[derive(Debug)]
@@ -263,11 +263,23 @@ impl IcebergLake {
         let namespace = directory_name(&slot.target.namespace);
         let table = directory_name(&slot.target.name);
         let plain = format!("{}/{namespace}/{table}", self.warehouse);
-        let taken = self.io.exists(&plain).await.map_err(|e| {
-            crate::error::iceberg_retry(format!("table {}: cannot look at its directory {plain}", slot.ident), e)
-        })?;
+        if self.is_free(&plain).await? {
+            return Ok(plain);
+        }
         let suffix = Uuid::new_v4().simple().to_string();
-        Ok(if taken { format!("{plain}-{}", &suffix[..8]) } else { plain })
+        Ok(format!("{plain}-{}", &suffix[..8]))
+    }
+
+    /// Whether a directory holds nothing, or nothing but what a creation that ended half-way left there.
+    async fn is_free(&self, directory: &str) -> Result<bool> {
+        let mut free = cleanup::entry_names(&format!("{directory}/data")).await?.is_empty();
+        for name in cleanup::entry_names(directory).await? {
+            free &= name == "data" || name == "metadata";
+        }
+        for name in cleanup::entry_names(&format!("{directory}/metadata")).await? {
+            free &= metadata_version(&name) == Some(0) && self.naming.writer_of(&name) != Writer::Foreign;
+        }
+        Ok(free)
     }
 }
 

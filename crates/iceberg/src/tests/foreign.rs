@@ -188,6 +188,23 @@ async fn files_staged_for_a_table_that_was_dropped_are_refused() {
     assert!(error.to_string().contains("made anew"), "{error}");
 }
 
+/// A process that ended between writing a new table's metadata and registering it.
+#[tokio::test]
+async fn a_creation_that_ended_half_way_is_taken_over() {
+    let scratch = Scratch::new();
+    let before = scratch.open().await;
+    let plain = format!("file://{}/warehouse/shop/orders", scratch.0.display());
+    let left = before.naming.metadata(&plain, 0);
+    before.io.new_output(&left).unwrap().write("{}".into()).await.unwrap();
+    let mut orders = Orders::create(&scratch).await;
+    assert_eq!(orders.as_table().await.metadata().location(), plain);
+    let listed = orders.lake.unreferenced_files(&table(), &BTreeSet::new()).await.unwrap();
+    assert_eq!(listed, [left]);
+    orders.put(&[(1, "a")], &[]).await;
+    assert_eq!(orders.lake.delete_unreferenced(&table(), &listed).await.unwrap(), 1);
+    assert_eq!(orders.reopen(&scratch).await.rows().await.len(), 1);
+}
+
 /// Clean-up takes what earlier runs left, and nothing that a snapshot, an intent, this run or anybody else has.
 #[tokio::test]
 async fn only_our_own_leftovers_are_removed() {
