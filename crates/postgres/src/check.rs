@@ -13,6 +13,7 @@ use calve_core::{Error, ErrorKind, Result, TableName};
 
 use crate::finding::Finding;
 use crate::publication;
+use crate::relation::Relation;
 use crate::slot;
 use crate::source::PostgresSettings;
 use crate::transport::ReplicationConnection;
@@ -41,7 +42,7 @@ pub async fn check(settings: &PostgresSettings, tables: &[TableName]) -> Result<
         Ok(None) => {}
         Err(error) => findings.push(of_configuration(error)?),
     }
-    let relations = tables::read(&client, tables).await?;
+    let relations: Vec<Relation> = Relation::read_all(&client, tables).await?.into_iter().flatten().collect();
     findings.extend(tables::check(&relations, tables));
     findings.extend(rights::check(&client, settings, &role, publication, &relations).await?);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

@@ -2,7 +2,6 @@
 //! it, and the rows meet in a bounded channel.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -80,19 +79,24 @@ impl SnapshotReader {
         parallelism: usize,
     ) -> Result<Self> {
         let keeper = enter(connect, snapshot).await?;
-        let mut pieces = VecDeque::new();
-        let mut load = HashMap::new();
+        let mut sources = Vec::new();
         let mut refused = VecDeque::new();
-        for table in tables {
-            match lock(&keeper, table).await? {
-                Ok((relation, schema)) => {
-                    let of_table = cut(&keeper, &relation, &schema, parallelism).await?;
-                    let estimated_rows = relation.estimated_rows;
-                    load.insert(table.clone(), LoadTable { schema, estimated_rows, pieces_left: of_table.len() });
-                    pieces.extend(of_table);
-                }
+        for (table, relation) in tables.iter().zip(Relation::read_all(&keeper, tables).await?) {
+            match Source::of(table, relation) {
+                Ok(source) => sources.push(source),
                 Err(reason) => refused.push_back((table.clone(), reason)),
             }
+        }
+        lock(&keeper, &sources).await?;
+        let pages = pages(&keeper, &sources).await?;
+        let mut pieces = VecDeque::new();
+        let mut load = HashMap::new();
+        for source in sources {
+            let of_table = source.cut(&pages, parallelism);
+            let Source { relation, schema } = source;
+            let estimated_rows = relation.estimated_rows;
+            load.insert(relation.table, LoadTable { schema, estimated_rows, pieces_left: of_table.len() });
+            pieces.extend(of_table);
         }
         let connections = parallelism.max(1).min(pieces.len());
         let clients = future::try_join_all((0..connections).map(|_| enter(connect, snapshot))).await?;
@@ -178,112 +182,124 @@ async fn enter(connect: &ConnectConfig, snapshot: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// Locks a table against TRUNCATE and rewriting, makes sure that none came between snapshot and lock, and describes it as the
-/// snapshot shows it. The inner error is a table that cannot be loaded.
-async fn lock(
-    client: &Client,
-    table: &TableName,
-) -> Result<std::result::Result<(Relation, Arc<TableSchema>), StopReason>> {
-    let refused = |state: &str, finding: &Finding| {
-        Ok(Err(StopReason {
+/// A table that can be read, as the snapshot shows it.
+struct Source {
+    relation: Relation,
+    schema: Arc<TableSchema>,
+}
+
+impl Source {
+    fn of(table: &TableName, relation: Option<Relation>) -> std::result::Result<Self, StopReason> {
+        let refused = |state: &str, finding: &Finding| StopReason {
             state: state.to_owned(),
             detail: finding.what.clone(),
             remedy: format!("{}; then run `calve reload {table}`", finding.remedy),
-        }))
-    };
-    let Some(relation) = Relation::read(client, table).await? else {
-        return refused("dropped", &missing(table));
-    };
-    // What cannot be read at all is told before a lock is waited for.
-    let schema = match relation.schema() {
-        Ok(schema) => schema,
-        Err(finding) => return refused("schema changed", &finding),
-    };
-    if let Some(finding) = relation.unreadable() {
-        return refused("no permission", &finding);
+        };
+        let relation = relation.ok_or_else(|| refused("dropped", &missing(table)))?;
+        let schema = relation.schema().map_err(|finding| refused("schema changed", &finding))?;
+        match relation.unreadable() {
+            Some(finding) => Err(refused("no permission", &finding)),
+            None => Ok(Self { relation, schema }),
+        }
     }
-    let only = if relation.kind == Kind::Table { "ONLY " } else { "" };
-    let sql = format!("LOCK TABLE {only}{} IN ACCESS SHARE MODE", qualified(table));
-    client.batch_execute(&sql).await.map_err(|error| read_error(table, &error))?;
-    let files: Vec<u32> = std::iter::once(relation.oid).chain(relation.leaves.iter().map(|leaf| leaf.oid)).collect();
-    // The catalog's row is read as of the snapshot, the function looks at the present.
-    let changed = client
-        .query_one(
-            "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::oid[]) part (oid) \
-               LEFT JOIN pg_catalog.pg_class c ON c.oid = part.oid \
-              WHERE c.relkind = 'r' AND c.relfilenode IS DISTINCT FROM pg_catalog.pg_relation_filenode(part.oid)",
-            &[&files],
-        )
-        .await
-        .and_then(|row| row.try_get::<_, i64>(0))
-        .map_err(|error| read_error(table, &error))?;
-    if changed > 0 {
-        let message = format!("table {table} was truncated or rewritten while its load began");
-        return Err(Error::new(ErrorKind::Retry, message));
+
+    /// The relations that hold its rows, by number, and itself.
+    fn parts(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.relation.oid).chain(self.relation.leaves.iter().map(|leaf| leaf.oid))
     }
-    Ok(Ok((relation, schema)))
+
+    /// Cuts the table into pieces of consecutive pages, partition by partition.
+    fn cut(&self, pages: &HashMap<u32, u64>, parallelism: usize) -> Vec<Piece> {
+        let relation = &self.relation;
+        let parts: Vec<(u32, String)> = match relation.kind {
+            // The right to read a partitioned table is not one to read its partitions by their own names. One without
+            // partitions has no rows, but is to be brought all the same.
+            Kind::Partitioned if relation.leaves.is_empty() || relation.leaves.iter().any(|leaf| !leaf.readable) => {
+                return vec![self.piece(&qualified(&relation.table), "")];
+            }
+            Kind::Partitioned => relation.leaves.iter().map(|leaf| (leaf.oid, qualified(&leaf.table))).collect(),
+            // Rows of tables that inherit from this one are theirs, in the log too.
+            Kind::Table | Kind::Other(_) => vec![(relation.oid, qualified(&relation.table))],
+        };
+        let wanted = u64::try_from(parallelism).unwrap_or(1).saturating_mul(PIECES_EACH).max(1);
+        let mut pieces = Vec::new();
+        for (oid, name) in parts {
+            let pages = pages.get(&oid).copied().unwrap_or(0);
+            let step = pages.div_ceil(wanted).clamp(MIN_PIECE_PAGES, MAX_PIECE_PAGES);
+            let from = format!("ONLY {name}");
+            let mut first = 0;
+            while first + step < pages {
+                let end = first + step;
+                let range =
+                    format!(" WHERE ctid >= '({first},0)'::pg_catalog.tid AND ctid < '({end},0)'::pg_catalog.tid");
+                pieces.push(self.piece(&from, &range));
+                first = end;
+            }
+            // The last has no end: the table grew, and may hold rows of the snapshot there.
+            let rest = if first == 0 { String::new() } else { format!(" WHERE ctid >= '({first},0)'::pg_catalog.tid") };
+            pieces.push(self.piece(&from, &rest));
+        }
+        pieces
+    }
+
+    fn piece(&self, from: &str, range: &str) -> Piece {
+        let columns = select_list(&self.schema);
+        Piece {
+            table: self.relation.table.clone(),
+            decoder: CopyDecoder::new(Arc::clone(&self.schema)),
+            sql: format!("COPY (SELECT {columns} FROM {from}{range}) TO STDOUT (FORMAT binary)"),
+        }
+    }
 }
 
-/// Cuts a table into pieces of consecutive pages, partition by partition.
-async fn cut(
-    client: &Client,
-    relation: &Relation,
-    schema: &Arc<TableSchema>,
-    parallelism: usize,
-) -> Result<Vec<Piece>> {
-    let columns = select_list(schema);
-    let piece = |from: &str, pages: Option<(u64, Option<u64>)>| {
-        let mut select = format!("SELECT {columns} FROM {from}");
-        // Writing to a string cannot fail.
-        if let Some((first, _)) = pages {
-            let _ = write!(select, " WHERE ctid >= '({first},0)'::pg_catalog.tid");
-        }
-        if let Some((_, Some(end))) = pages {
-            let _ = write!(select, " AND ctid < '({end},0)'::pg_catalog.tid");
-        }
-        Piece {
-            table: relation.table.clone(),
-            decoder: CopyDecoder::new(Arc::clone(schema)),
-            sql: format!("COPY ({select}) TO STDOUT (FORMAT binary)"),
-        }
-    };
-    let from: Vec<(u32, String)> = match relation.kind {
-        // The right to read a partitioned table is not one to read its partitions by their own names.
-        Kind::Partitioned if relation.leaves.iter().any(|leaf| !leaf.readable) => {
-            return Ok(vec![piece(&qualified(&relation.table), None)]);
-        }
-        Kind::Partitioned => relation.leaves.iter().map(|leaf| (leaf.oid, qualified(&leaf.table))).collect(),
-        // Rows of tables that inherit from this one are theirs, in the log too.
-        Kind::Table | Kind::Other(_) => vec![(relation.oid, qualified(&relation.table))],
-    };
-    let mut pieces = Vec::new();
-    for (oid, name) in from {
-        let pages = client
-            .query_one(
-                "SELECT pg_catalog.pg_relation_size($1::oid) \
-                      / pg_catalog.current_setting('block_size')::int8",
-                &[&oid],
-            )
-            .await
-            .and_then(|row| row.try_get::<_, Option<i64>>(0))
-            .map_err(|error| read_error(&relation.table, &error))?;
-        let pages = pages.and_then(|pages| u64::try_from(pages).ok()).unwrap_or(0);
-        let wanted = u64::try_from(parallelism).unwrap_or(1).saturating_mul(PIECES_EACH).max(1);
-        let step = pages.div_ceil(wanted).clamp(MIN_PIECE_PAGES, MAX_PIECE_PAGES);
-        let only = format!("ONLY {name}");
-        let mut first = 0;
-        while first + step < pages {
-            pieces.push(piece(&only, Some((first, Some(first + step)))));
-            first += step;
-        }
-        // The last has no end: the table grew, and may hold rows of the snapshot there.
-        pieces.push(piece(&only, (first > 0).then_some((first, None))));
+/// Locks the tables against TRUNCATE and rewriting, and makes sure that none came between the snapshot and the locks.
+async fn lock(client: &Client, sources: &[Source]) -> Result<()> {
+    if sources.is_empty() {
+        return Ok(());
     }
-    if pieces.is_empty() {
-        // A partitioned table without partitions: no rows, but it is to be brought all the same.
-        pieces.push(piece(&qualified(&relation.table), None));
+    let names = sources.iter().map(|Source { relation, .. }| {
+        let only = if relation.kind == Kind::Table { "ONLY " } else { "" };
+        format!("{only}{}", qualified(&relation.table))
+    });
+    let sql = format!("LOCK TABLE {} IN ACCESS SHARE MODE", names.collect::<Vec<_>>().join(", "));
+    client.batch_execute(&sql).await.map_err(|error| read_error("the tables to load", &error))?;
+    let parts: Vec<u32> = sources.iter().flat_map(Source::parts).collect();
+    // The catalog's row is read as of the snapshot, the function looks at the present.
+    let changed = client
+        .query_opt(
+            "SELECT part.oid FROM pg_catalog.unnest($1::oid[]) part (oid) \
+               LEFT JOIN pg_catalog.pg_class c ON c.oid = part.oid \
+              WHERE c.relkind = 'r' AND c.relfilenode IS DISTINCT FROM pg_catalog.pg_relation_filenode(part.oid) LIMIT 1",
+            &[&parts],
+        )
+        .await
+        .and_then(|row| row.map(|row| row.try_get::<_, u32>(0)).transpose())
+        .map_err(|error| read_error("the tables to load", &error))?;
+    let Some(changed) = changed else { return Ok(()) };
+    let table = sources.iter().find(|source| source.parts().any(|part| part == changed));
+    let table = table.map_or_else(String::new, |source| source.relation.table.to_string());
+    let message = format!("table {table} was truncated or rewritten while its load began");
+    Err(Error::new(ErrorKind::Retry, message))
+}
+
+/// How many pages each relation has now.
+async fn pages(client: &Client, sources: &[Source]) -> Result<HashMap<u32, u64>> {
+    let parts: Vec<u32> = sources.iter().flat_map(Source::parts).collect();
+    let failed = |error: tokio_postgres::Error| read_error("the sizes of the tables", &error);
+    let rows = client
+        .query(
+            "SELECT part.oid, pg_catalog.pg_relation_size(part.oid) / pg_catalog.current_setting('block_size')::int8 \
+               FROM pg_catalog.unnest($1::oid[]) part (oid)",
+            &[&parts],
+        )
+        .await
+        .map_err(failed)?;
+    let mut pages = HashMap::new();
+    for row in rows {
+        let count: Option<i64> = row.try_get(1).map_err(failed)?;
+        pages.insert(row.try_get(0).map_err(failed)?, count.and_then(|count| count.try_into().ok()).unwrap_or(0));
     }
-    Ok(pieces)
+    Ok(pages)
 }
 
 /// Reads pieces until none is left.
@@ -310,7 +326,7 @@ async fn work(client: Client, queue: Arc<Mutex<VecDeque<Piece>>>, sender: mpsc::
 /// Reads a piece.
 async fn copy(client: &Client, mut piece: Piece, sender: &mpsc::Sender<Message>) -> std::result::Result<(), CopyFault> {
     let table = piece.table.clone();
-    let failed = |error: tokio_postgres::Error| CopyFault::Broken(read_error(&table, &error));
+    let failed = |error: tokio_postgres::Error| CopyFault::Broken(read_error(format_args!("table {table}"), &error));
     let stream = client.copy_out(piece.sql.as_str()).await.map_err(failed)?;
     futures::pin_mut!(stream);
     let schema = Arc::clone(piece.decoder.schema());
@@ -338,32 +354,27 @@ async fn copy(client: &Client, mut piece: Piece, sender: &mpsc::Sender<Message>)
     Ok(())
 }
 
-/// What the server's refusals mean while a table is read.
-fn read_error(table: &TableName, error: &tokio_postgres::Error) -> Error {
+/// What the server's refusals mean while tables are read.
+fn read_error(what: impl std::fmt::Display, error: &tokio_postgres::Error) -> Error {
     use tokio_postgres::error::SqlState;
-    let name = qualified(table);
+    const PASSING: [SqlState; 4] = [
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::LOCK_NOT_AVAILABLE,
+    ];
+    let said = sql_error(format_args!("cannot read {what}"), error);
     let (kind, advice) = match error.code() {
-        Some(state) if *state == SqlState::INSUFFICIENT_PRIVILEGE => (
-            ErrorKind::Config,
-            format!(
-                "GRANT SELECT ON {name} to this user; where row-level security is on, also ALTER ROLE .. BYPASSRLS"
-            ),
-        ),
-        // The snapshot shows the table as it was; a change of it since then passes with another attempt.
-        Some(state)
-            if [
-                SqlState::UNDEFINED_COLUMN,
-                SqlState::UNDEFINED_TABLE,
-                SqlState::UNDEFINED_FUNCTION,
-                SqlState::LOCK_NOT_AVAILABLE,
-            ]
-            .contains(state) =>
-        {
-            (ErrorKind::Retry, "the table is being altered, truncated or locked by somebody".to_owned())
+        Some(state) if *state == SqlState::INSUFFICIENT_PRIVILEGE => {
+            (ErrorKind::Config, "run `calve check`, which says what to grant")
         }
-        _ => return sql_error(format_args!("cannot read table {table}"), error),
+        // The snapshot shows a table as it was; a change of it since then passes with another attempt.
+        Some(state) if PASSING.contains(state) => {
+            (ErrorKind::Retry, "a table is being altered, truncated or locked by somebody")
+        }
+        _ => return said,
     };
-    Error::new(kind, format!("{}; {advice}", sql_error(format_args!("cannot read table {table}"), error)))
+    Error::new(kind, format!("{said}; {advice}"))
 }
 
 #[cfg(all(test, feature = "servers"))]

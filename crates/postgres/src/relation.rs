@@ -1,6 +1,7 @@
 //! A table as the catalog of Postgres describes it, read once and in full: what follows from it is decided elsewhere.
 
 use calve_core::{Column, NativeType, Result, TableName};
+use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::types::Oid;
 use tokio_postgres::{Client, Row};
 
@@ -134,7 +135,16 @@ const LEAVES: &str = "SELECT c.oid, n.nspname::text, c.relname::text, c.relkind:
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
  WHERE tree.isleaf ORDER BY c.oid";
 
+/// Questions on the way at once: a thousand tables must not cost a thousand round trips.
+const PIPELINED: usize = 32;
+
 impl Relation {
+    /// Reads relations, one for each name.
+    pub(crate) async fn read_all(client: &Client, tables: &[TableName]) -> Result<Vec<Option<Self>>> {
+        let reads: Vec<_> = tables.iter().map(|table| Self::read(client, table)).collect();
+        stream::iter(reads).buffered(PIPELINED).try_collect().await
+    }
+
     /// Reads a relation; none where nothing has this name. Needs no privilege.
     pub(crate) async fn read(client: &Client, table: &TableName) -> Result<Option<Self>> {
         let failed = |error: tokio_postgres::Error| sql_error(format_args!("cannot describe table {table}"), &error);

@@ -97,7 +97,7 @@ pub(super) async fn check(
             let missing = relations.iter().filter(|relation| !members.contains(&relation.oid));
             ownership(missing, &user, &mut lacking, &mut grants);
         }
-        Standing::Foreign(Ok(())) => {}
+        Standing::Foreign(Ok(())) => findings.extend(generated_columns(client, name, relations).await?),
         Standing::Foreign(Err(error)) => findings.push(of_configuration(error)?),
     }
     if !lacking.is_empty() {
@@ -133,6 +133,24 @@ fn list(names: impl ExactSizeIterator<Item = String>) -> String {
     let shown: Vec<String> = names.take(SHOWN).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", shown.join(", "))
+}
+
+/// From Postgres 18 on a publication may send generated columns, which calve leaves out.
+async fn generated_columns(client: &Client, name: &str, relations: &[Relation]) -> Result<Option<Finding>> {
+    let failed = |error: tokio_postgres::Error| sql_error(format_args!("cannot read publication {name}"), &error);
+    // The column is taken from the row as JSON, because older servers do not have it.
+    let sends = "SELECT FROM pg_catalog.pg_publication p WHERE pubname = $1 AND to_jsonb(p)->>'pubgencols' = 's'";
+    let sends = client.query_opt(sends, &[&name]).await.map_err(failed)?.is_some();
+    let table = relations.iter().find(|relation| !relation.generated.is_empty());
+    Ok(table.filter(|_| sends).map(|relation| {
+        Finding::error(
+            format!(
+                "publication {name} sends generated columns, which table {} has and calve leaves out",
+                relation.table
+            ),
+            format!("ALTER PUBLICATION {} SET (publish_generated_columns = none)", identifier(name)),
+        )
+    }))
 }
 
 async fn may_create(client: &Client) -> Result<(bool, String)> {

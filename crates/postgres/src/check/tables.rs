@@ -2,23 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use calve_core::{Result, TableName};
-use futures::{StreamExt, TryStreamExt, stream};
-use tokio_postgres::Client;
+use calve_core::TableName;
 
 use crate::describe::{missing, qualified};
 use crate::finding::Finding;
 use crate::relation::Relation;
-
-/// Questions on the way at once: a thousand tables must not cost a thousand round trips.
-const PIPELINED: usize = 32;
-
-/// The tables that exist.
-pub(super) async fn read(client: &Client, tables: &[TableName]) -> Result<Vec<Relation>> {
-    let found: Vec<Option<Relation>> =
-        stream::iter(tables).map(|table| Relation::read(client, table)).buffered(PIPELINED).try_collect().await?;
-    Ok(found.into_iter().flatten().collect())
-}
 
 /// The findings about the tables.
 pub(super) fn check(relations: &[Relation], tables: &[TableName]) -> Vec<Finding> {

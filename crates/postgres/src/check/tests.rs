@@ -167,3 +167,23 @@ async fn settings_that_a_session_did_not_take_are_noticed() {
     let findings = server::check(&client, &settings, &role, &Ok(None)).await.unwrap();
     assert_says(&findings, Severity::Error, "DateStyle, extra_float_digits", "Postgres server itself");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publication_that_sends_generated_columns_is_refused() {
+    let database = Postgres::shared(18).unwrap().create_database("generated").unwrap();
+    let connect = ConnectConfig::parse(&database.url("postgres").unwrap()).unwrap();
+    let client = connect.connect_sql().await.unwrap();
+    client
+        .batch_execute(
+            "CREATE TABLE public.t (id int PRIMARY KEY, g int GENERATED ALWAYS AS (id + 1) STORED); \
+             CREATE PUBLICATION sends FOR TABLE public.t WITH (publish_generated_columns = stored)",
+        )
+        .await
+        .unwrap();
+    let settings = PostgresSettings { publication: "sends".into(), ..PostgresSettings::new(connect, "checked") };
+    let findings = check(&settings, &tables(&["t"])).await.unwrap();
+    assert_says(&findings, Severity::Error, "sends generated columns", "publish_generated_columns = none");
+    assert_says(&findings, Severity::Warning, "left out of the lake", "compute them");
+    client.batch_execute("ALTER PUBLICATION sends SET (publish_generated_columns = none)").await.unwrap();
+    assert_eq!(errors(&check(&settings, &tables(&["t"])).await.unwrap()), [] as [&Finding; 0]);
+}
