@@ -14,12 +14,19 @@ DAY_US = 86_400_000_000
 
 
 def text(kind, value):
-    """The canonical text of a value, None for NULL. `kind` is a word of KINDS, or ("list", kind)."""
+    """The canonical text of a value, None for NULL. `kind` is a word of KINDS, a function, or ("list", kind)."""
     if value is None:
         return None
+    if callable(kind):
+        return kind(value)
     if isinstance(kind, tuple):
         return [text(kind[1], item) for item in value]
     return KINDS[kind](value)
+
+
+def decimal(scale):
+    """The kind of decimals whose reader may hand them over with another scale than the column has."""
+    return lambda value: format(value, f".{scale}f")
 
 
 def _boolean(value):

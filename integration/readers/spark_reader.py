@@ -71,6 +71,9 @@ def plan(kind, column):
     if isinstance(kind, types.TimestampNTZType):
         # The session's zone is UTC, so that the cast moves nothing.
         return functions.unix_micros(column.cast("timestamp")), "timestamp"
+    if isinstance(kind, types.DecimalType):
+        # Python gets small ones in engineering notation, 10E-39 for 1E-38.
+        return column, canonical.decimal(kind.scale)
     plain = {
         types.BooleanType: "boolean",
         types.ByteType: "integer",
@@ -79,7 +82,6 @@ def plan(kind, column):
         types.LongType: "integer",
         types.FloatType: "float",
         types.DoubleType: "double",
-        types.DecimalType: "decimal",
         types.BinaryType: "binary",
         types.StringType: "string",
     }

@@ -74,7 +74,7 @@ impl SourceRows {
     pub fn read(sql: &mut Sql, pair: &Pair) -> anyhow::Result<Self> {
         let (schema, table) = (literal(&pair.source.0), literal(&pair.source.1));
         let described = sql.rows(&format!(
-            "select a.attname, a.atttypid = 'bpchar'::regtype,
+            "select a.attname, a.atttypid in ('bpchar'::regtype, 'inet'::regtype),
                     exists (select from pg_index i where i.indrelid = c.oid and (i.indisprimary or i.indisreplident) and a.attnum = any (i.indkey))
              from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
              where n.nspname = {schema} and c.relname = {table} and a.attnum > 0 and not a.attisdropped order by a.attnum"
@@ -85,7 +85,7 @@ impl SourceRows {
         let key = (0..columns.len()).filter(|&at| text(&described[at], 2) == "t").collect();
         let expressions = described.iter().map(|row| {
             let name = identifier(&text(row, 0));
-            // The cast would take the padding away that a client sees.
+            // What a client sees, where the cast says something else: it takes padding away, and adds a netmask.
             if text(row, 1) == "t" {
                 format!("case when {name} is not null then concat({name}) end")
             } else {

@@ -1,6 +1,7 @@
 //! A pipeline under test: its configuration in a file, its lake, and calve's commands upon it.
 
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -116,7 +117,13 @@ impl Pipeline {
         text.push_str(&self.more);
         let lake = self.lake.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = self.directory.join(format!("{}-{lake}.yaml", self.name));
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        // A process that was just started may be reading it: what it says is replaced at once, or stays.
+        if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {
+            return Ok(path);
+        }
+        let new = path.with_extension("new");
+        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
+        written.with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
     }
 
@@ -150,9 +157,16 @@ impl Pipeline {
         self.finish(&["run", "--once"])?.expect_success()
     }
 
-    /// Starts following the source.
+    /// Starts following the source; returns once other commands can ask the process, or once it has ended.
     pub fn start(&self) -> anyhow::Result<Running> {
-        Running::start(self.command(&["run"])?, &self.log("run"))
+        let mut calve = Running::start(self.command(&["run"])?, &self.log("run"))?;
+        until("calve to listen", || Ok(self.listens() || calve.ended()?.is_some()))?;
+        Ok(calve)
+    }
+
+    /// Whether a process can be asked. A socket that a killed one left behind refuses.
+    pub fn listens(&self) -> bool {
+        UnixStream::connect(self.lake.path().join(".calve").join(&self.name).join("control.sock")).is_ok()
     }
 
     /// What `status --json` prints.

@@ -42,7 +42,7 @@ fn create_and_fill() -> String {
     for (name, kind, values) in KEYS {
         sql += &format!("create table {name} (v int, k {kind} primary key, n int);");
         for value in *values {
-            sql += &format!("insert into {name} values (0, {value}::{kind}, {});", value.len());
+            sql += &format!("insert into {name} values (0, cast({value} as {kind}), {});", value.len());
         }
     }
     sql + "
@@ -56,8 +56,8 @@ fn change() -> String {
     for (name, kind, values) in KEYS {
         let (first, second, last) = (values[0], values[1], values[values.len() - 1]);
         sql += &format!(
-            "update {name} set v = v + 1; update {name} set v = 100 where k = {second}::{kind}; delete from {name} where k = {first}::{kind};
-             update {name} set k = {first}::{kind}, v = v + 1000 where k = {last}::{kind};"
+            "update {name} set v = v + 1; update {name} set v = 100 where k = cast({second} as {kind}); delete from {name} where k = cast({first} as {kind});
+             update {name} set k = cast({first} as {kind}), v = v + 1000 where k = cast({last} as {kind});"
         );
     }
     sql + "update mixed set v = -v where n > 0.3; delete from mixed where d = '2000-01-02'; update mixed set t = t || '!' where t = 't1'"

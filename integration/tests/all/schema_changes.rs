@@ -1,5 +1,6 @@
 //! The source's table changes its shape: that table stops, says so, and comes back; no other notices.
 
+use calve_integration::pipeline::until;
 use calve_integration::readers;
 
 use crate::case::Case;
@@ -33,6 +34,7 @@ fn stops_and_comes_back(label: &str, change: &str, write: &str, says: &[&str]) -
     assert_eq!(case.pipeline.state("public.altered")?.state, "stopped");
 
     let calve = case.pipeline.start()?;
+    until("the others to stream", || Ok(calve.log().contains("streaming begins")))?;
     case.sql.run("insert into altered (id) values (501)")?;
     case.pipeline.finish(&["reload", "public.altered"])?.expect_success()?;
     case.sql.run("update altered set v = 'after' where id = 2; delete from altered where id = 3")?;

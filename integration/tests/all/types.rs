@@ -138,7 +138,7 @@ fn rows(table: &str) -> String {
     let most = TYPES.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
     let row = |n: usize| {
         let values = TYPES.iter().map(|(kind, values)| match values.get(n) {
-            Some(value) => format!("{value}::{kind}"),
+            Some(value) => format!("cast({value} as {kind})"),
             None => "null".to_owned(),
         });
         format!("insert into {table} values ({n}, {});", values.collect::<Vec<_>>().join(", "))
@@ -191,14 +191,14 @@ fn an_unrepresentable_value_stops_its_table_only() -> anyhow::Result<()> {
     for (at, (kind, value)) in bad.iter().enumerate() {
         schema += &format!(
             "create table loaded{at} (id int primary key, v {kind}); create table streamed{at} (like loaded{at} including all);
-             insert into loaded{at} values (1, null), (2, {value}::{kind}); insert into streamed{at} values (1, null);"
+             insert into loaded{at} values (1, null), (2, cast({value} as {kind})); insert into streamed{at} values (1, null);"
         );
     }
     let mut case = Case::new("unfit", &schema, &["public.*"])?;
     let finished = case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
     assert!(finished.complaint().is_some_and(|line| line.contains("stopped")), "{:?}", finished.complaint());
     for (at, (kind, value)) in bad.iter().enumerate() {
-        case.sql.run(&format!("insert into streamed{at} values (2, {value}::{kind}), (3, null)"))?;
+        case.sql.run(&format!("insert into streamed{at} values (2, cast({value} as {kind})), (3, null)"))?;
     }
     case.sql.run("insert into good values (1)")?;
     case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
