@@ -1,24 +1,23 @@
-//! The catalog in Postgres: `CALVE_TEST_POSTGRES=postgres://user:password@host:port/database`.
+//! The catalog in Postgres, on a server that the test tools give.
 
 use calve_core::{ErrorKind, Lake};
+use calve_testkit::servers::{Database, Postgres, SUPERUSER};
 
 use super::fixture::{Orders, Scratch, owned, table};
 use crate::settings::CatalogSettings;
 use crate::{IcebergLake, LakeSettings};
 
-fn settings(scratch: &Scratch) -> LakeSettings {
-    let url = std::env::var("CALVE_TEST_POSTGRES").expect("CALVE_TEST_POSTGRES gives the server");
+fn settings(scratch: &Scratch, database: &Database) -> LakeSettings {
     let mut settings = scratch.settings();
-    settings.catalog = CatalogSettings::Postgres { url };
-    // The database is shared by all tests.
-    settings.catalog_name = format!("test-{}", uuid::Uuid::new_v4());
+    settings.catalog = CatalogSettings::Postgres { url: database.url(SUPERUSER).unwrap() };
     settings
 }
 
 #[tokio::test]
 async fn tables_live_in_postgres_as_in_sqlite() {
     let scratch = Scratch::new();
-    let settings = settings(&scratch);
+    let database = Postgres::shared(17).unwrap().create_database("catalog").unwrap();
+    let settings = settings(&scratch, &database);
     let mut orders = Orders::create_in(IcebergLake::open(settings.clone()).await.unwrap()).await;
     let commit = orders.put(&[(1, "a"), (2, "b")], &[]).await;
     assert_eq!(orders.rows().await, owned(&[(1, "a"), (2, "b")]));
