@@ -1,6 +1,18 @@
 //! Quantities and tables of text for people.
 
+use std::io::Write;
 use std::time::Duration;
+
+/// Prints to standard output. Nobody may be reading any more (`calve status | head`): that is no error.
+pub(crate) fn text(shown: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
+}
+
+/// As [`text`], and ends the line.
+pub(crate) fn line(shown: &str) {
+    text(&format!("{shown}\n"));
+}
 
 /// `1,234,567`.
 pub(crate) fn count(number: u64) -> String {

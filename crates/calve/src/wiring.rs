@@ -34,11 +34,30 @@ pub(crate) fn postgres_settings(settings: &Settings) -> Result<PostgresSettings>
     })
 }
 
-/// The selected tables that the source has.
-pub(crate) async fn select_tables(settings: &Settings) -> Result<Targets> {
+/// The selected tables that the source has, and what is wrong with the selection.
+pub(crate) async fn look_for_tables(settings: &Settings) -> Result<(Targets, Vec<String>)> {
     settings.tables.required()?;
     let tables = calve_postgres::list_tables(settings.source()?).await?;
-    settings.tables.resolve(tables)
+    Ok(settings.tables.resolve(&tables))
+}
+
+/// The selected tables: those that the source has, and those of the last run that it has no longer, which have a state of
+/// their own. Anything wrong with the selection is an error.
+pub(crate) async fn select_tables(settings: &Settings, before: &Targets) -> Result<Targets> {
+    settings.tables.required()?;
+    let mut tables = calve_postgres::list_tables(settings.source()?).await?;
+    let gone: Vec<_> = before.keys().filter(|table| !tables.contains(table)).cloned().collect();
+    tables.extend(gone);
+    match settings.tables.resolve(&tables) {
+        (targets, wrong) if wrong.is_empty() => Ok(targets),
+        (_, wrong) => Err(Error::new(ErrorKind::Config, wrong.join("; "))),
+    }
+}
+
+/// The tables of the last run; none where there was none.
+pub(crate) fn tables_before(settings: &Settings) -> Result<Targets> {
+    let record = settings.lake_dir().record(&settings.pipeline)?;
+    Ok(record.map(|record| targets(&record.tables)).unwrap_or_default())
 }
 
 /// The lake, its catalog and warehouse made where they are missing.
@@ -83,11 +102,12 @@ pub(crate) async fn existing_lake(settings: &Settings, targets: &Targets) -> Res
 
 /// All tables that the last run of this pipeline had; where there was no run, those selected that the source has.
 pub(crate) async fn pipeline_tables(settings: &Settings) -> Result<Targets> {
-    if let Some(record) = settings.lake_dir().record(&settings.pipeline)? {
-        return Ok(targets(&record.tables));
+    let before = tables_before(settings)?;
+    if !before.is_empty() {
+        return Ok(before);
     }
     if settings.known_source().is_some() && !settings.tables.is_empty() {
-        return select_tables(settings).await;
+        return select_tables(settings, &before).await;
     }
     let message = format!(
         "no pipeline '{}' has run on the lake {}; check --into and --name, or give a configuration file",

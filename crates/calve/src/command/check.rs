@@ -1,33 +1,47 @@
 //! `check`: everything that would keep the pipeline from running, each with what mends it.
 
-use calve_core::{Error, ErrorKind, Result};
+mod lake;
+
+use calve_core::{Error, ErrorKind, Result, TableName};
 use calve_postgres::{Finding, Severity};
 
 use crate::config::Settings;
 use crate::ending::Ending;
+use crate::show;
 use crate::wiring::{self, Targets};
 
 pub(crate) async fn check(settings: Settings) -> Result<Ending> {
-    let targets = wiring::select_tables(&settings).await?;
-    let findings = findings(&settings, &targets).await?;
+    let (targets, wrong) = wiring::look_for_tables(&settings).await?;
+    let selection = wrong.into_iter().map(|what| Finding {
+        severity: Severity::Error,
+        what,
+        remedy: "correct the selection of tables".to_owned(),
+    });
+    let mut findings: Vec<Finding> = selection.collect();
+    findings.extend(source_findings(&settings, targets.keys()).await?);
+    findings.extend(lake::findings(&settings, &targets).await);
+    findings.sort_by_key(|finding| finding.severity != Severity::Error);
     for finding in &findings {
-        println!("{}", block(finding));
+        show::line(&block(finding));
     }
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     let warnings = findings.len() - errors;
     let tables = targets.len();
-    match (errors, warnings) {
-        (0, 0) => println!("ready: {tables} tables can be replicated"),
-        (0, _) => println!("ready: {tables} tables can be replicated; {warnings} warnings"),
-        _ => println!("not ready: {errors} to be mended, {warnings} warnings"),
-    }
+    show::line(&match (errors, warnings) {
+        (0, 0) => format!("ready: {tables} tables can be replicated"),
+        (0, _) => format!("ready: {tables} tables can be replicated; {warnings} warnings"),
+        _ => format!("not ready: {errors} to be mended, {warnings} warnings"),
+    });
     Ok(if errors == 0 { Ending::Done } else { Ending::Unmet })
 }
 
 /// What `run` does first: errors end it, warnings are logged.
-pub(crate) async fn refuse_unmet(settings: &Settings, targets: &Targets) -> Result<()> {
+///
+/// Tables that were replicated before are not asked about: what has become of one of them stops that table, not the others.
+pub(crate) async fn refuse_unmet(settings: &Settings, targets: &Targets, before: &Targets) -> Result<()> {
+    let new = targets.keys().filter(|table| !before.contains_key(table));
     let mut errors = Vec::new();
-    for finding in findings(settings, targets).await? {
+    for finding in source_findings(settings, new).await? {
         if finding.severity == Severity::Error {
             errors.push(finding);
         } else {
@@ -45,8 +59,8 @@ pub(crate) async fn refuse_unmet(settings: &Settings, targets: &Targets) -> Resu
     }
 }
 
-async fn findings(settings: &Settings, targets: &Targets) -> Result<Vec<Finding>> {
-    let tables: Vec<_> = targets.keys().cloned().collect();
+async fn source_findings(settings: &Settings, tables: impl Iterator<Item = &TableName>) -> Result<Vec<Finding>> {
+    let tables: Vec<_> = tables.cloned().collect();
     calve_postgres::check(&wiring::postgres_settings(settings)?, &tables).await
 }
 

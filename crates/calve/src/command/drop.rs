@@ -1,12 +1,12 @@
 //! `drop`: the pipeline goes; its tables stay unless asked for.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 
 use calve_core::{Error, ErrorKind, Result};
 
 use crate::config::Settings;
 use crate::ending::Ending;
-use crate::{logging, wiring};
+use crate::{logging, show, wiring};
 
 pub(crate) async fn drop(settings: Settings, tables: bool, yes: bool) -> Result<Ending> {
     logging::start(&settings);
@@ -14,26 +14,26 @@ pub(crate) async fn drop(settings: Settings, tables: bool, yes: bool) -> Result<
     let directory = settings.pipeline_dir();
     let postgres = wiring::postgres_settings(&settings)?;
     if !yes && !confirmed(&settings, tables.then_some(targets.len()))? {
-        println!("nothing was removed");
+        show::line("nothing was removed");
         return Ok(Ending::Done);
     }
     // Held until the end: a running pipeline is not pulled away from under its process.
     let lock = directory.lock(&settings.pipeline)?;
     // The source first: what is left behind there costs somebody else's disk.
     for done in calve_postgres::drop_pipeline(&postgres).await? {
-        println!("{done}");
+        show::line(&done.to_string());
     }
     if tables {
         let lake = wiring::lake(&settings, &targets).await?;
         for (table, target) in &targets {
             if lake.drop_table(table).await? {
-                println!("removed table {target} and its files");
+                show::line(&format!("removed table {target} and its files"));
             }
         }
     }
     directory.remove()?;
     std::mem::drop(lock);
-    println!("removed the local state in {}", directory.path().display());
+    show::line(&format!("removed the local state in {}", directory.path().display()));
     Ok(Ending::Done)
 }
 
@@ -51,9 +51,12 @@ fn confirmed(settings: &Settings, tables: Option<usize>) -> Result<bool> {
             "drop asks before it removes anything; add --yes where nobody can answer",
         ));
     }
-    print!("Remove pipeline '{}': slot '{slot}'{publication}, local state{also}? [y/N] ", settings.pipeline);
+    show::text(&format!(
+        "Remove pipeline '{}': slot '{slot}'{publication}, local state{also}? [y/N] ",
+        settings.pipeline
+    ));
     let mut answer = String::new();
-    let asked = std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    let asked = std::io::stdin().lock().read_line(&mut answer);
     asked.map_err(|error| Error::with_source(ErrorKind::Config, "the answer cannot be read; add --yes", error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -59,7 +59,7 @@ async fn ask(mut client: Client, tables: BTreeSet<TableName>) -> Result<Ending> 
             }
             Answer::Published { table } => {
                 line.clear();
-                println!("{table}: replaced");
+                show::line(&format!("{table}: replaced"));
             }
             Answer::Stopped { table, reason } => {
                 line.clear();

@@ -23,8 +23,9 @@ pub(crate) async fn run(settings: Settings, once: bool) -> Result<Ending> {
     settings.source()?;
     settings.tables.required()?;
     let lock = settings.pipeline_dir().lock(&settings.pipeline)?;
-    let targets = wiring::select_tables(&settings).await?;
-    check::refuse_unmet(&settings, &targets).await?;
+    let before = wiring::tables_before(&settings)?;
+    let targets = wiring::select_tables(&settings, &before).await?;
+    check::refuse_unmet(&settings, &targets, &before).await?;
     pipeline(&settings, &targets, lock, Mode { once, reload: BTreeSet::new() }).await
 }
 

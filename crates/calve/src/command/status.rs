@@ -6,7 +6,7 @@ mod report;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use calve_core::{Position, Result, TableName};
+use calve_core::{Position, Result, StopReason, TableName};
 use calve_iceberg::TableSummary;
 use calve_postgres::SlotStatus;
 
@@ -29,9 +29,9 @@ pub(crate) async fn status(settings: Settings, json: bool) -> Result<Ending> {
     let (live, lake, source) = tokio::join!(live(&settings), lake(&settings, &all), source(&settings));
     let report = report(&settings, &chosen, live?.as_ref(), &lake?, source, wall_clock_micros());
     if json {
-        println!("{}", serde_json::to_string_pretty(&report).unwrap_or_default());
+        show::line(&serde_json::to_string_pretty(&report).unwrap_or_default());
     } else {
-        print!("{}", human::text(&report));
+        show::text(&human::text(&report));
     }
     Ok(Ending::Done)
 }
@@ -124,6 +124,15 @@ fn report(
     }
 }
 
+/// What the next start will find.
+fn rolled_back(table: &TableName) -> StopReason {
+    StopReason {
+        state: "rolled back".to_owned(),
+        detail: "somebody moved the table's main branch away from what calve committed last".to_owned(),
+        remedy: format!("run calve reload {table}"),
+    }
+}
+
 fn source_report(settings: &Settings, source: std::result::Result<SlotStatus, String>) -> SourceReport {
     let address = settings.known_source().map(ToString::to_string);
     match source {
@@ -158,6 +167,7 @@ fn table_report(
     let summary = recorded.map(|recorded| &recorded.summary);
     let at_rest = summary.map_or(State::Pending, |summary| match (&summary.stopped, &summary.stamp) {
         (Some(mark), _) => State::Stopped { reason: mark.reason.clone() },
+        (None, Some(_)) if summary.rolled_back => State::Stopped { reason: rolled_back(table) },
         (None, Some(_)) => State::Streaming,
         (None, None) => State::Pending,
     });

@@ -22,12 +22,12 @@ pub(crate) async fn verify(settings: Settings, show: usize, wait: Duration) -> R
         match verifier.table(table).await {
             Ok(verdict) => {
                 all_equal &= verdict.equal();
-                print!("{}", text(&table.to_string(), &verdict));
+                show::text(&text(&table.to_string(), &verdict));
             }
             // What is wrong with one table says nothing of the others.
             Err(error) if error.kind() == ErrorKind::Config => {
                 all_equal = false;
-                println!("{table}: not compared: {}", with_causes(&error));
+                show::line(&format!("{table}: not compared: {}", with_causes(&error)));
             }
             Err(error) => return Err(error),
         }

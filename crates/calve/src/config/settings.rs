@@ -231,33 +231,30 @@ impl TableSelection {
         )
     }
 
-    /// Every selected one of `tables` with its target. Two of one target, and an exact entry that matches nothing, are errors.
-    pub(crate) fn resolve(
-        &self,
-        tables: impl IntoIterator<Item = TableName>,
-    ) -> Result<BTreeMap<TableName, TableName>> {
-        let tables: Vec<_> = tables.into_iter().collect();
+    /// Every selected one of `tables` with its target, and what is wrong with the selection: two tables of one target, an
+    /// entry that matches nothing.
+    pub(crate) fn resolve(&self, tables: &[TableName]) -> (BTreeMap<TableName, TableName>, Vec<String>) {
         let mut wrong = Vec::new();
         for (pattern, _) in &self.include {
             if !tables.iter().any(|table| pattern.matches(table)) {
-                wrong.push(absent(pattern, &tables));
+                wrong.push(absent(pattern, tables));
             }
         }
         let mut targets: BTreeMap<TableName, TableName> = BTreeMap::new();
-        let mut taken: BTreeMap<TableName, TableName> = BTreeMap::new();
+        let mut taken: BTreeMap<TableName, &TableName> = BTreeMap::new();
         for table in tables {
-            let Some(target) = self.target(&table) else { continue };
-            if let Some(other) = taken.insert(target.clone(), table.clone()) {
+            let Some(target) = self.target(table) else { continue };
+            if let Some(other) = taken.insert(target.clone(), table) {
                 wrong.push(format!(
                     "{other} and {table} would both become {target}; give one another name: '- {{name: {table}, as: ...}}'"
                 ));
             }
-            targets.insert(table, target);
+            targets.insert(table.clone(), target);
         }
         if targets.is_empty() && wrong.is_empty() {
             wrong.push("every table that matches is excluded".to_owned());
         }
-        if wrong.is_empty() { Ok(targets) } else { Err(Error::new(ErrorKind::Config, wrong.join("; "))) }
+        (targets, wrong)
     }
 }
 

@@ -36,18 +36,20 @@ impl LakeSide {
         Self { lake, targets, socket }
     }
 
-    /// The source's schema at the table's position.
+    /// The source's schema at the table's position. A table that does not go on cannot be compared.
     pub(super) async fn schema(&self, table: &TableName) -> Result<Arc<TableSchema>> {
         let unready = |what: &str| {
-            let message = format!("table {table} {what}; run calve run, and verify when it is loaded");
-            Error::new(ErrorKind::Config, message)
+            Error::new(ErrorKind::Config, format!("it {what}; run calve run, and verify when it is loaded"))
         };
         let state = self.lake.load(table).await?.ok_or_else(|| unready("is not in the lake yet"))?;
         if state.rolled_back {
             let message = format!(
-                "table {table} was rolled back in the lake by someone: its rows are not those it recorded; run calve reload {table}"
+                "it was rolled back in the lake by someone, so its rows are not those it recorded; run calve reload {table}"
             );
             return Err(Error::new(ErrorKind::Config, message));
+        }
+        if let Some(mark) = state.stopped {
+            return Err(Error::new(ErrorKind::Config, format!("it is stopped: {}", mark.reason)));
         }
         state.stamp.map(|stamp| stamp.schema).ok_or_else(|| unready("was not loaded yet"))
     }

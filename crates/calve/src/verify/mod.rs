@@ -70,8 +70,7 @@ impl Verifier {
 
     /// Compares one table.
     pub(crate) async fn table(&self, table: &TableName) -> Result<Verdict> {
-        let mut witness = TableWitness::open(&self.postgres, table).await?;
-        let schema = self.same_schema(table, &witness).await?;
+        let (mut witness, schema) = self.witness(table).await?;
         let estimated = witness.reader().estimated_rows(table).unwrap_or(0);
 
         let mut source = Sums::for_rows(estimated);
@@ -96,8 +95,7 @@ impl Verifier {
         buckets: &Buckets,
         verdict: &mut Verdict,
     ) -> Result<()> {
-        let mut witness = TableWitness::open(&self.postgres, table).await?;
-        self.same_schema(table, &witness).await?;
+        let (mut witness, _) = self.witness(table).await?;
         let at = witness.reader().position().clone();
         let mut detail = Detail::default();
         read_source(&mut witness, schema, |key, digest| {
@@ -133,17 +131,20 @@ impl Verifier {
         Ok(())
     }
 
-    /// The table's schema, if source and table agree on it.
-    async fn same_schema(&self, table: &TableName, witness: &TableWitness) -> Result<Arc<TableSchema>> {
-        let source = witness.schema()?;
+    /// Begins to read the table at the source, if source and lake agree on its columns.
+    async fn witness(&self, table: &TableName) -> Result<(TableWitness, Arc<TableSchema>)> {
         let stamped = self.lake.schema(table).await?;
-        if let Some(what) = schema_difference(&source, &stamped) {
-            let message = format!(
-                "table {table}: {what}; its columns changed at the source, run calve reload {table} and verify then"
-            );
-            return Err(Error::new(ErrorKind::Config, message));
+        let witness = TableWitness::open(&self.postgres, table).await?;
+        let schema = witness.schema()?;
+        match schema_difference(&schema, &stamped) {
+            None => Ok((witness, schema)),
+            Some(what) => {
+                witness.close().await;
+                let message =
+                    format!("{what}: its columns changed at the source; run calve reload {table}, then verify");
+                Err(Error::new(ErrorKind::Config, message))
+            }
         }
-        Ok(source)
     }
 }
 
