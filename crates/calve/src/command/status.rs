@@ -2,6 +2,8 @@
 
 mod human;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
