@@ -44,7 +44,7 @@ fn push(column: &mut ColumnBuffer, row: i32, nullable: bool) {
         ColumnType::Boolean => column.push_bool(row % 2 == 0),
         ColumnType::Int | ColumnType::Date => column.push_i32(row),
         ColumnType::Long | ColumnType::Time | ColumnType::Timestamp | ColumnType::TimestampTz => {
-            column.push_i64(row.into())
+            column.push_i64(row.into());
         }
         ColumnType::Float => column.push_f32(1.5),
         ColumnType::Double => column.push_f64(row.into()),
