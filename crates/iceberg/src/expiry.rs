@@ -161,7 +161,11 @@ impl IcebergLake {
 /// A snapshot of calve lists manifests of its parent and new ones. So a shared manifest is listed by every snapshot on the
 /// way between the two, among them the oldest kept ones (their parents are gone), the last kept ancestors of expired ones,
 /// and, since others may list what they like, all snapshots of others.
-fn protecting<'a>(before: &TableMetadata, after: &'a TableAt, expired: &HashSet<i64>) -> Vec<&'a SnapshotRef> {
+pub(crate) fn protecting<'a>(
+    before: &TableMetadata,
+    after: &'a TableAt,
+    expired: &HashSet<i64>,
+) -> Vec<&'a SnapshotRef> {
     let kept = &after.metadata;
     let mut chosen: BTreeSet<i64> = after.refs.values().map(|reference| reference.snapshot_id).collect();
     for snapshot in kept.snapshots() {

@@ -105,6 +105,19 @@ impl FileNaming {
         }
     }
 
+    /// Names of this pipeline's data, delete and manifest files that stand in `bytes`.
+    pub(crate) fn names_in(&self, bytes: &[u8]) -> Vec<String> {
+        let start = format!("{}-", self.pipeline);
+        let mut names = Vec::new();
+        let mut rest = bytes;
+        while let Some(at) = find(rest, start.as_bytes()) {
+            let found = &rest[at..];
+            names.extend(leading_name(found, start.len()));
+            rest = &found[1..];
+        }
+        names
+    }
+
     fn file(&self, kind: &str, extension: &str) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         format!("{}-{}-{number:08}-{kind}.{extension}", self.pipeline, self.run.simple())
@@ -127,6 +140,34 @@ impl FileNaming {
         let bytes = id.as_bytes();
         let ours = id.get_version_num() == 8 && bytes[PIPELINE_BYTES] == self.pipeline_digest.as_bytes()[..6];
         ours.then(|| bytes[RUN_BYTES] == self.run_digest.as_bytes()[..4])
+    }
+}
+
+/// The file name that `bytes` begin with, after `prefix` bytes that name the pipeline.
+fn leading_name(bytes: &[u8], prefix: usize) -> Option<String> {
+    let mut end = prefix;
+    let mut skip = |wanted: fn(&u8) -> bool, then: u8| {
+        let length = bytes.get(end..)?.iter().take_while(|b| wanted(b)).count();
+        end += length;
+        (bytes.get(end) == Some(&then)).then(|| end += 1)?;
+        Some(length)
+    };
+    (skip(u8::is_ascii_hexdigit, b'-')? == 32).then_some(())?;
+    (skip(u8::is_ascii_digit, b'-')? > 0).then_some(())?;
+    (skip(u8::is_ascii_lowercase, b'.')? > 0).then_some(())?;
+    let extension = ["parquet", "avro"].into_iter().find(|e| bytes[end..].starts_with(e.as_bytes()))?;
+    String::from_utf8(bytes[..end + extension.len()].to_vec()).ok()
+}
+
+fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
+    let first = *pattern.first()?;
+    let mut from = 0;
+    loop {
+        from += bytes.get(from..)?.iter().position(|b| *b == first)?;
+        if bytes[from..].starts_with(pattern) {
+            return Some(from);
+        }
+        from += 1;
     }
 }
 
@@ -188,6 +229,21 @@ mod tests {
             "",
         ] {
             assert_eq!(mine.writer_of(foreign), Writer::Foreign, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_bytes() {
+        let (mine, other) = (naming("a-a"), naming("b"));
+        let (data, list) = (mine.data_file("file:///t"), mine.manifest("file:///t"));
+        let foreign = other.data_file("file:///t");
+        // What follows a name in an Avro block may look like more of it.
+        let bytes =
+            [&b"\x02a-a-a-"[..], data.as_bytes(), b"aa-a-0", list.as_bytes(), b"9a-", foreign.as_bytes()].concat();
+        assert_eq!(mine.names_in(&bytes), [name(&data), name(&list)]);
+        assert_eq!(other.names_in(&bytes), [name(&foreign)]);
+        for end in 0..bytes.len() {
+            assert!(mine.names_in(&bytes[..end]).len() <= 2);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use calve_core::{ErrorKind, Lake};
 use calve_testkit::servers::{Database, Postgres, SUPERUSER};
+use uuid::Uuid;
 
 use super::fixture::{Orders, Scratch, owned, table};
 use crate::settings::CatalogSettings;
@@ -22,7 +23,8 @@ async fn tables_live_in_postgres_as_in_sqlite() {
     let commit = orders.put(&[(1, "a"), (2, "b")], &[]).await;
     assert_eq!(orders.rows().await, owned(&[(1, "a"), (2, "b")]));
 
-    let other = IcebergLake::open(settings).await.unwrap();
+    let another_run = LakeSettings { run: Uuid::new_v4(), ..settings };
+    let other = IcebergLake::open(another_run).await.unwrap();
     let loaded = other.load(&table()).await.unwrap().unwrap();
     assert_eq!(loaded.stamp, commit.stamp);
     // Both at the same base: one commits.
