@@ -113,6 +113,12 @@ impl TableMetadata {
         snapshots.into_iter().map(|(_, snapshot)| snapshot).collect()
     }
 
+    /// A total from the summary of the newest snapshot, such as `total-records`; 0 where it is not told.
+    pub fn total(&self, key: &str) -> u64 {
+        let newest = self.snapshots().pop();
+        newest.and_then(|snapshot| snapshot.summary.get(key)?.as_str()?.parse().ok()).unwrap_or_default()
+    }
+
     /// The table at one of its snapshots, for the readers.
     pub fn at(&self, snapshot: &Snapshot) -> Table {
         Table::at(self.file.to_string_lossy(), snapshot.id)

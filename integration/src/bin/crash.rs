@@ -19,8 +19,12 @@ fn main() -> ExitCode {
             for failure in &report.failures {
                 println!("FAILED: {failure}");
             }
+            let failures = match report.failures.len() {
+                0 => String::new(),
+                count => format!(" failures={count}"),
+            };
             println!(
-                "RESULT rounds={} kills={} lost={} duplicated={}",
+                "RESULT rounds={} kills={} lost={} duplicated={}{failures}",
                 report.rounds, report.kills, report.lost, report.duplicated
             );
             if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

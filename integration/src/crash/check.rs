@@ -16,6 +16,9 @@ use crate::sql::Sql;
 const SAMPLES: usize = 2;
 const SAMPLES_OF_ACCOUNTS: usize = 5;
 
+/// More delete files than this are many: DuckDB holds every row against each of them.
+const CROWDED: u64 = 25;
+
 /// What a check found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
@@ -25,6 +28,8 @@ pub(super) struct Verdict {
     pub(super) sampled: usize,
     pub(super) lost: usize,
     pub(super) duplicated: usize,
+    /// Tables with many delete files.
+    pub(super) crowded: Vec<&'static str>,
     /// What is wrong, each in a line or more.
     pub(super) complaints: Vec<String>,
 }
@@ -44,6 +49,9 @@ impl Checker {
             for (table, _) in TABLES {
                 let metadata = lake.metadata("public", table).with_context(|| format!("the metadata of {table}"))?;
                 compare(sql, &metadata, table, duckdb, &mut verdict)?;
+                if metadata.total("total-delete-files") > CROWDED {
+                    verdict.crowded.push(table);
+                }
                 tables.insert(table, metadata);
             }
             for (table, key) in TABLES {
