@@ -112,6 +112,12 @@ impl Progress {
         self.known().live(Instant::now(), wall_clock_micros())
     }
 
+    /// Whether the engine has said how these tables stand. Before that, an old stop cannot be told from a new one.
+    pub(crate) fn knows(&self, tables: &[TableName]) -> bool {
+        let known = self.known();
+        tables.iter().filter_map(|table| known.tables.get(table)).all(|table| table.state.is_some())
+    }
+
     /// The point to compare with in [`reload_state`](Self::reload_state); None for a table that is not replicated.
     pub(crate) fn reload_mark(&self, table: &TableName) -> Option<ReloadMark> {
         self.known().tables.get(table).map(|table| ReloadMark { loads: table.loads, stops: table.stops })

@@ -20,7 +20,7 @@ impl Signals {
     }
 
     /// Waits for either; gives the exit code that a shell expects of a process ended by it. Cancel-safe.
-    async fn next(&mut self) -> i32 {
+    pub(crate) async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.interrupt.recv() => 128 + SignalKind::interrupt().as_raw_value(),
             _ = self.terminate.recv() => 128 + SignalKind::terminate().as_raw_value(),

@@ -37,7 +37,7 @@ pub(crate) fn postgres_settings(settings: &Settings) -> Result<PostgresSettings>
 /// The selected tables that the source has, and what is wrong with the selection.
 pub(crate) async fn look_for_tables(settings: &Settings) -> Result<(Targets, Vec<String>)> {
     settings.tables.required()?;
-    let tables = calve_postgres::list_tables(settings.source()?).await?;
+    let tables = calve_postgres::list_tables(settings.source()?, &settings.tables.named()).await?;
     Ok(settings.tables.resolve(&tables))
 }
 
@@ -45,7 +45,7 @@ pub(crate) async fn look_for_tables(settings: &Settings) -> Result<(Targets, Vec
 /// their own. Anything wrong with the selection is an error.
 pub(crate) async fn select_tables(settings: &Settings, before: &Targets) -> Result<Targets> {
     settings.tables.required()?;
-    let mut tables = calve_postgres::list_tables(settings.source()?).await?;
+    let mut tables = calve_postgres::list_tables(settings.source()?, &settings.tables.named()).await?;
     let gone: Vec<_> = before.keys().filter(|table| !tables.contains(table)).cloned().collect();
     tables.extend(gone);
     match settings.tables.resolve(&tables) {

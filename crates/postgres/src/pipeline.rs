@@ -79,15 +79,18 @@ fn drop_error(slot: &str, error: &tokio_postgres::Error) -> Error {
 }
 
 /// Every table that could be replicated: ordinary and partitioned ones outside the system's schemas, partitions not counted.
-/// In order of name.
-pub async fn list_tables(connect: &ConnectConfig) -> Result<Vec<TableName>> {
+/// Of those `named`, whatever relation has the name: `check` says why it cannot be replicated. In order of name.
+pub async fn list_tables(connect: &ConnectConfig, named: &[TableName]) -> Result<Vec<TableName>> {
     const QUERY: &str = "SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-         WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition \
-           AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' \
+         WHERE (c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition \
+                AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_') \
+            OR (c.relkind IN ('r', 'p', 'v', 'm', 'f') \
+                AND (n.nspname::text, c.relname::text) IN (SELECT * FROM unnest($1::text[], $2::text[]))) \
          ORDER BY n.nspname COLLATE \"C\", c.relname COLLATE \"C\"";
     let client = connect.connect_sql().await?;
     let failed = |error: tokio_postgres::Error| sql_error("cannot list the tables of the database", &error);
-    let rows = client.query(QUERY, &[]).await.map_err(failed)?;
+    let (schemas, tables): (Vec<&str>, Vec<&str>) = named.iter().map(|t| (t.schema.as_str(), t.name.as_str())).unzip();
+    let rows = client.query(QUERY, &[&schemas, &tables]).await.map_err(failed)?;
     rows.iter()
         .map(|row| {
             let (schema, name): (&str, &str) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);

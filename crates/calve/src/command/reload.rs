@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use calve_core::{Error, ErrorKind, Result, TableName};
 
@@ -9,8 +10,12 @@ use super::run::{Mode, pipeline};
 use crate::config::{Settings, nearest};
 use crate::control::{Answer, Client};
 use crate::ending::Ending;
+use crate::signals::Signals;
 use crate::wiring::{self, Targets};
 use crate::{logging, show};
+
+/// How long a calve that holds the pipeline may take until it listens: it checks first.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reads the tables again, through the running calve if there is one. `None` stands for all of them.
 pub(crate) async fn reload(settings: Settings, names: Option<&[String]>) -> Result<Ending> {
@@ -19,13 +24,23 @@ pub(crate) async fn reload(settings: Settings, names: Option<&[String]>) -> Resu
         None => targets.keys().cloned().collect(),
         Some(names) => chosen(names, &targets)?,
     };
-    if let Some(client) = Client::connect(&settings.pipeline_dir().socket()).await? {
-        return ask(client, tables).await;
-    }
+    let begun = Instant::now();
+    let lock = loop {
+        if let Some(client) = Client::connect(&settings.pipeline_dir().socket()).await? {
+            return ask(client, tables).await;
+        }
+        settings.source()?;
+        match settings.pipeline_dir().lock(&settings.pipeline) {
+            Ok(lock) => break lock,
+            // It has just been started, or is leaving: soon it listens, or is gone.
+            Err(error) if error.kind() == ErrorKind::Conflict && begun.elapsed() < PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    };
     logging::start(&settings);
-    settings.source()?;
-    let lock = settings.pipeline_dir().lock(&settings.pipeline)?;
-    pipeline(&settings, &targets, lock, Mode { once: true, reload: tables }).await
+    pipeline(&settings, &targets, lock, Signals::listen()?, Mode { once: true, reload: tables }).await
 }
 
 fn chosen(names: &[String], targets: &Targets) -> Result<BTreeSet<TableName>> {

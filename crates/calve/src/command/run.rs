@@ -23,10 +23,21 @@ pub(crate) async fn run(settings: Settings, once: bool) -> Result<Ending> {
     settings.source()?;
     settings.tables.required()?;
     let lock = settings.pipeline_dir().lock(&settings.pipeline)?;
-    let before = wiring::tables_before(&settings)?;
-    let targets = wiring::select_tables(&settings, &before).await?;
-    check::refuse_unmet(&settings, &targets, &before).await?;
-    pipeline(&settings, &targets, lock, Mode { once, reload: BTreeSet::new() }).await
+    let mut signals = Signals::listen()?;
+    let prepare = async {
+        let before = wiring::tables_before(&settings)?;
+        let targets = wiring::select_tables(&settings, &before).await?;
+        check::refuse_unmet(&settings, &targets, &before).await?;
+        Ok::<_, Error>(targets)
+    };
+    let targets = tokio::select! {
+        targets = prepare => targets?,
+        _ = signals.next() => {
+            tracing::info!("left before anything was begun");
+            return Ok(Ending::Done);
+        }
+    };
+    pipeline(&settings, &targets, lock, signals, Mode { once, reload: BTreeSet::new() }).await
 }
 
 /// How a pipeline is run.
@@ -38,7 +49,13 @@ pub(crate) struct Mode {
 }
 
 /// Runs the pipeline in this process, which holds the pipeline's lock.
-pub(crate) async fn pipeline(settings: &Settings, targets: &Targets, lock: PipelineLock, mode: Mode) -> Result<Ending> {
+pub(crate) async fn pipeline(
+    settings: &Settings,
+    targets: &Targets,
+    lock: PipelineLock,
+    signals: Signals,
+    mode: Mode,
+) -> Result<Ending> {
     let directory = settings.pipeline_dir();
     let lake = wiring::lake(settings, targets).await?;
     // A table of another pipeline is refused before anything of this one is left behind.
@@ -50,7 +67,6 @@ pub(crate) async fn pipeline(settings: &Settings, targets: &Targets, lock: Pipel
     directory.write_record(&PipelineRecord::new(&settings.pipeline, settings.raw.to_record(), recorded.collect()))?;
     let positions = Arc::new(Positions::open(directory.positions(), &settings.pipeline)?);
     let server = Server::bind(&directory.socket())?;
-    let signals = Signals::listen()?;
 
     let progress = Arc::new(Progress::new(targets.keys().cloned()));
     let (handle, control) = calve_engine::control();

@@ -231,6 +231,11 @@ impl TableSelection {
         )
     }
 
+    /// Tables that are selected by their very name.
+    pub(crate) fn named(&self) -> Vec<TableName> {
+        self.include.iter().filter_map(|(pattern, _)| pattern.exact()).collect()
+    }
+
     /// Every selected one of `tables` with its target, and what is wrong with the selection: two tables of one target, an
     /// entry that matches nothing.
     pub(crate) fn resolve(&self, tables: &[TableName]) -> (BTreeMap<TableName, TableName>, Vec<String>) {

@@ -100,6 +100,12 @@ async fn reload(
     progress: &Progress,
     engine: &ControlHandle,
 ) -> io::Result<()> {
+    let mut changes = progress.subscribe();
+    while !progress.knows(tables) {
+        if changes.changed().await.is_err() {
+            break;
+        }
+    }
     let mut waiting: Vec<(&TableName, ReloadMark)> = Vec::new();
     for table in tables {
         let Some(mark) = progress.reload_mark(table) else {
@@ -108,7 +114,6 @@ async fn reload(
         };
         waiting.push((table, mark));
     }
-    let mut changes = progress.subscribe();
     for table in tables {
         engine.reload(table.clone());
     }
