@@ -63,13 +63,19 @@ pub(super) enum Need {
     Load,
     /// A pipeline that was never there before.
     FirstStart,
+    /// Files of an earlier process that nothing refers to.
+    StrayFiles,
 }
 
 impl Failpoint {
+    /// Where files are written that no intent names yet.
+    pub(super) const FILES_WRITTEN: Self = Self { name: "positions.put_intent.before", passage: 1 };
+
     /// What must happen for it to be reached.
     pub(super) fn needs(self) -> Need {
         match self.name {
             name if name.starts_with("lake.create") || name.starts_with("source.keep_log") => Need::FirstStart,
+            name if name.starts_with("clean-up") => Need::StrayFiles,
             name if name.contains("load") => Need::Load,
             _ => Need::Nothing,
         }

@@ -50,8 +50,10 @@ impl Round<'_> {
     fn one_life(&mut self) -> anyhow::Result<()> {
         let failpoint = self.random.chance(60).then(|| self.coverage.next(&mut self.random));
         let need = failpoint.map(Failpoint::needs);
-        if need == Some(Need::FirstStart) {
-            self.begin_anew()?;
+        match need {
+            Some(Need::FirstStart) => self.begin_anew()?,
+            Some(Need::StrayFiles) => self.leave_files()?,
+            _ => {}
         }
         let mut command = self.pipeline.command(&["run"])?;
         if let Some(failpoint) = failpoint {
@@ -84,6 +86,15 @@ impl Round<'_> {
         self.deeds.push("dropped".to_owned());
         self.pipeline.finish(&["drop", "--tables", "--yes"])?.expect_success()?;
         Ok(())
+    }
+
+    /// Has a process die with files written that nothing refers to.
+    fn leave_files(&mut self) -> anyhow::Result<()> {
+        let mut command = self.pipeline.command(&["run"])?;
+        command.env("CALVE_FAILPOINT", Failpoint::FILES_WRITTEN.variable());
+        let calve = Running::start(command, &self.pipeline.log("run"))?;
+        let finished = self.await_failpoint(calve, Failpoint::FILES_WRITTEN)?;
+        self.account(&finished, Some(Failpoint::FILES_WRITTEN), false)
     }
 
     /// Waits for the process to die by itself; it is killed where it does not get there.
