@@ -58,7 +58,7 @@ impl fmt::Display for StopReason {
 
 /// Receives committed transactions in commit order. Implemented by the engine; called from [`ChangeSource::poll`].
 ///
-/// Calls come as `begin (rows | stop)* (commit | abort)`, with `idle` only between transactions.
+/// Calls come as `begin (rows | stop)* (commit | abort)`, with `idle` and further `stop`s between transactions.
 pub trait ChangeSink: Send {
     /// A transaction begins.
     fn begin(&mut self, transaction: &TransactionPoint);
@@ -67,7 +67,7 @@ pub trait ChangeSink: Send {
     /// is not wanted (already applied, or the table is stopped): the source then decodes nothing of it.
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer>;
 
-    /// The table cannot take the change that comes next. What the present transaction has appended to its buffer is taken back.
+    /// The table cannot go on. What the present transaction, if there is one, has appended to its buffer is taken back.
     fn stop(&mut self, table: TableIndex, reason: StopReason);
 
     /// The transaction ended. `committed_at` is microseconds since 1970-01-01 UTC by the source's clock.
