@@ -39,6 +39,8 @@ pub const ALL: &[&str] = &[
     "source.keep_log.before",
     "source.start_load.after",
     "source.start_load.before",
+    "writer.data-written",
+    "writer.staged",
     "writer.write.after",
     "writer.write.before",
 ];
