@@ -64,7 +64,7 @@ impl fmt::Display for Sample {
 pub fn run(commits: u64, every: u64) -> anyhow::Result<Vec<Sample>> {
     let mut directory = Directory::new("soak")?;
     directory.keep();
-    let server = Postgres::start(17, &ServerOptions::default().set("synchronous_commit", "off"))?;
+    let server = Postgres::start(17, &ServerOptions::default())?;
     let database = server.create_database("soak")?;
     let url = database.url(REPLICATION_USER)?;
     let mut sql = Sql::connect(&url)?;
