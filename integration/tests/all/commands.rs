@@ -150,14 +150,13 @@ fn a_signal_finishes_the_checkpoint_and_leaves() -> anyhow::Result<()> {
         case.pipeline.await_state("public.orders", "streaming")?;
         case.sql.run(&format!("update orders set v = '{signal}'; delete from items where id < 10; insert into items values (1, 1, '{signal}')"))?;
         let end = case.log_end()?;
-        until("calve to have read it", || {
-            let status = case.pipeline.status()?;
-            Ok(status["source"]["reachable"] == true
-                && calve.log().contains("streaming")
-                && status["lag_bytes"].is_u64()
-                && !end.is_empty())
-        })?;
-        std::thread::sleep(Duration::from_secs(1));
+        let sent = format!(
+            "select r.sent_lsn >= '{end}' from pg_stat_replication r join pg_replication_slots s on s.active_pid = r.pid
+             where s.slot_name = '{}'",
+            case.pipeline.slot()
+        );
+        until("the changes to be sent", || Ok(case.database.psql(&sent)?.trim() == "t"))?;
+        std::thread::sleep(Duration::from_millis(500));
         calve.signal(signal)?;
         calve.wait(PATIENCE)?.expect_success()?;
         case.same(&TABLES)?;
