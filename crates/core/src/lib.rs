@@ -7,12 +7,14 @@
 mod checkpoint;
 mod column;
 mod error;
+mod finding;
 mod key;
 mod lake;
 mod position;
 mod positions;
 mod rows;
 mod schema;
+mod secret;
 mod source;
 
 pub use checkpoint::{
@@ -20,15 +22,20 @@ pub use checkpoint::{
 };
 pub use column::{BufferFull, ColumnBuffer, Values};
 pub use error::{Error, ErrorKind, Result};
+pub use finding::{Finding, Severity};
 pub use key::encode_key;
 pub use lake::{
     CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Lake, LakeTable, LakeVersion, LoadWriter,
     TableCommit,
 };
-pub use position::{Lsn, ParsePositionError, Position, TransactionPoint};
+pub use position::{
+    BinlogOffset, BinlogPosition, GtidInterval, GtidPosition, GtidSet, GtidSource, LastGtid, Lsn, MariaDbGtid,
+    MariaDbPoint, MariaDbPosition, ParsePositionError, Position, TransactionPoint,
+};
 pub use positions::{PositionStore, SavedState};
 pub use rows::{Mark, RowBuffer, RowOp};
 pub use schema::{Column, ColumnType, NativeType, ParseTableNameError, TableName, TableSchema};
+pub use secret::Secret;
 pub use source::{
     ChangeSink, ChangeSource, LoadEvent, LoadReader, LogState, SourceIdentity, SourceTable, StopReason, TableIndex,
 };

@@ -135,12 +135,23 @@ impl ColumnType {
 /// The column's type as the source knows it, kept so that a change of it is noticed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NativeType {
-    /// The source's own number of the type (Postgres: `pg_type.oid`).
+    /// The source's own number of the type (Postgres: `pg_type.oid`; MySQL: the type code in a table map).
     pub id: u32,
-    /// The source's modifier, such as a precision (Postgres: `atttypmod`, -1 for none).
+    /// The source's modifier, such as a precision (Postgres: `atttypmod`, -1 for none; MySQL: the metadata in a
+    /// table map).
     pub modifier: i32,
-    /// The type as its SQL would write it: `numeric(10,2)`.
+    /// The type as its SQL would write it: `numeric(10,2)`, `enum('a','b')`.
     pub name: String,
+    /// The character set of the column's own text, where columns have one (MySQL: `latin1`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub character_set: Option<String>,
+}
+
+impl NativeType {
+    /// A type without a character set of its own.
+    pub fn new(id: u32, modifier: i32, name: impl Into<String>) -> Self {
+        Self { id, modifier, name: name.into(), character_set: None }
+    }
 }
 
 /// One column of a table.

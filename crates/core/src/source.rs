@@ -22,9 +22,11 @@ pub struct SourceIdentity(pub String);
 pub struct LogState {
     /// Which log it is.
     pub identity: SourceIdentity,
-    /// What the source was last told to forget (Postgres: the slot's `confirmed_flush_lsn`). None where nothing keeps the
-    /// log for this pipeline yet (no slot).
+    /// The log is there from here on (Postgres: the slot's `confirmed_flush_lsn`, what the source was last told to forget;
+    /// MySQL: what was purged). None where nothing keeps the log for this pipeline yet (no slot).
     pub acknowledged: Option<Position>,
+    /// Where reading begins when no table needs anything of the log that is there already.
+    pub fresh: Position,
     /// The end of the log now.
     pub end: Position,
 }
@@ -135,8 +137,12 @@ pub enum LoadEvent {
 /// A consistent read of some tables at one position. Dropping it ends its connections.
 #[async_trait]
 pub trait LoadReader: Send {
-    /// The position that the rows are of.
+    /// The rows hold everything up to this position.
     fn position(&self) -> &Position;
+
+    /// The rows hold nothing beyond this position. Where it is beyond [`position`](Self::position), changes in between may
+    /// be in the rows or not: the table is consistent only after they were put on it, each in place of the row of its key.
+    fn settled(&self) -> &Position;
 
     /// The table's schema at that position.
     fn schema(&self, table: &TableName) -> Option<Arc<TableSchema>>;

@@ -28,7 +28,7 @@ fn schema() -> Arc<TableSchema> {
         name: format!("c{index}"),
         ty: ty.clone(),
         nullable: index != 0,
-        native: NativeType { id: 0, modifier: -1, name: String::new() },
+        native: NativeType::new(0, -1, ""),
     };
     let columns = TYPES.iter().enumerate().map(column).collect();
     Arc::new(TableSchema { table: TableName::new("s", "t"), native_id: 1, columns, key: vec![0] })
@@ -165,7 +165,7 @@ fn keys_are_equal_only_when_they_are_the_same() {
         name: name.into(),
         ty: ColumnType::String,
         nullable: false,
-        native: NativeType { id: 25, modifier: -1, name: "text".into() },
+        native: NativeType::new(25, -1, "text"),
     });
     let schema = Arc::new(TableSchema {
         table: TableName::new("s", "t"),

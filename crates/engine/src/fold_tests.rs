@@ -16,7 +16,7 @@ pub(crate) fn schema() -> Arc<TableSchema> {
         name: name.into(),
         ty,
         nullable,
-        native: NativeType { id: 0, modifier: -1, name: String::new() },
+        native: NativeType::new(0, -1, ""),
     };
     let columns = vec![
         column("note", ColumnType::String, true),

@@ -214,12 +214,7 @@ mod tests {
     use super::*;
 
     fn column(name: &str, ty: ColumnType, nullable: bool) -> Column {
-        Column {
-            name: name.to_owned(),
-            ty,
-            nullable,
-            native: NativeType { id: 0, modifier: -1, name: String::from("native") },
-        }
+        Column { name: name.to_owned(), ty, nullable, native: NativeType::new(0, -1, "native") }
     }
 
     fn table(columns: Vec<Column>, key: Vec<usize>) -> TableSchema {

@@ -336,7 +336,7 @@ mod tests {
                 name: String::from("id"),
                 ty: ColumnType::Decimal { precision: 20, scale: 0 },
                 nullable: false,
-                native: NativeType { id: 1700, modifier: 4, name: String::from("numeric(20,0)") },
+                native: NativeType::new(1700, 4, "numeric(20,0)"),
             }],
             key: vec![0],
         })

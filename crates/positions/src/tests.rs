@@ -58,7 +58,7 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         name: "id".to_owned(),
         ty: ColumnType::Long,
         nullable: false,
-        native: NativeType { id: 20, modifier: -1, name: "bigint".to_owned() },
+        native: NativeType::new(20, -1, "bigint"),
     };
     let schema = TableSchema { table: table.clone(), native_id: 16_400, columns: vec![key], key: vec![0] };
     let delta = StagedDelta {

@@ -40,7 +40,7 @@ fn column(name: &str) -> Column {
         [length] => length + 4,
         _ => -1,
     };
-    let native = NativeType { id, modifier, name: name.to_owned() };
+    let native = NativeType::new(id, modifier, name);
     Column { name: "c".to_owned(), ty: column_type(id, modifier), nullable: true, native }
 }
 

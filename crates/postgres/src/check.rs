@@ -11,12 +11,12 @@ mod tests;
 
 use calve_core::{Error, ErrorKind, Result, TableName};
 
-use crate::finding::Finding;
 use crate::publication;
 use crate::relation::Relation;
 use crate::slot;
 use crate::source::PostgresSettings;
 use crate::transport::ReplicationConnection;
+use calve_core::Finding;
 
 /// What keeps this pipeline from replicating these tables, or will trouble it later. Errors first.
 pub async fn check(settings: &PostgresSettings, tables: &[TableName]) -> Result<Vec<Finding>> {

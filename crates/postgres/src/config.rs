@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use calve_core::{Error, ErrorKind, Result};
 
-use crate::secret::Secret;
+use calve_core::Secret;
 
 /// How much TLS is asked for, as libpq's `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use calve_core::{Error, ErrorKind, Result, TableName, TableSchema};
 use tokio_postgres::Client;
 
-use crate::finding::{Finding, Severity};
 use crate::relation::{Identity, KeyIndex, Kind, Relation};
 use crate::sql::identifier;
+use calve_core::{Finding, Severity};
 
 /// Numbers below this belong to objects that came with the server (`FirstNormalObjectId`).
 const FIRST_USER_OID: u32 = 16_384;

@@ -7,7 +7,6 @@ mod copy;
 mod datetime;
 mod describe;
 mod error;
-mod finding;
 mod guard;
 mod identity;
 mod key_text;
@@ -17,7 +16,6 @@ mod pgoutput;
 mod pipeline;
 mod publication;
 mod relation;
-mod secret;
 mod slot;
 mod socket;
 mod source;
@@ -30,9 +28,9 @@ mod witness;
 
 pub use check::check;
 pub use config::{ChannelBinding, ConnectConfig, Host, RootCertificates, SslMode};
-pub use finding::{Finding, Severity};
+
 pub use pipeline::{Dropped, drop_pipeline, list_tables, slot_status};
-pub use secret::Secret;
+
 pub use slot::SlotStatus;
 pub use source::{PostgresSettings, PostgresSource};
 pub use witness::{TableWitness, WitnessedChanges};

@@ -17,9 +17,9 @@ use crate::config::ConnectConfig;
 use crate::copy::{CopyDecoder, CopyFault, select_list};
 use crate::describe::{missing, qualified};
 use crate::error::sql_error;
-use crate::finding::Finding;
 use crate::relation::{Kind, Relation};
 use crate::sql::literal;
+use calve_core::Finding;
 
 /// A buffer is handed over when it holds this many rows, or this many bytes of the wire: large enough for the writer's
 /// batches, small enough that those in flight do not matter.
@@ -123,6 +123,10 @@ impl SnapshotReader {
 
 #[async_trait]
 impl LoadReader for SnapshotReader {
+    fn settled(&self) -> &Position {
+        &self.position
+    }
+
     fn position(&self) -> &Position {
         &self.position
     }

@@ -188,9 +188,12 @@ pub(crate) async fn wal_sender_timeout(client: &Client) -> Result<Duration> {
     Ok(Duration::from_millis(milliseconds.try_into().unwrap_or(0)))
 }
 
+/// A position of another database is before everything: recovery has refused it, or reads these tables anew.
 fn lsn(position: &Position) -> Lsn {
-    let Position::Postgres(lsn) = position;
-    *lsn
+    match position {
+        Position::Postgres(lsn) => *lsn,
+        _ => Lsn(0),
+    }
 }
 
 /// How often the server hears from us, and how long we wait to hear from it, by its own timeout (zero: none).
@@ -216,6 +219,7 @@ impl ChangeSource for PostgresSource {
         Ok(LogState {
             identity: identity.to_source()?,
             acknowledged: acknowledged.map(Position::Postgres),
+            fresh: Position::Postgres(acknowledged.unwrap_or(end)),
             end: Position::Postgres(end),
         })
     }

@@ -3,7 +3,7 @@
 mod lake;
 
 use calve_core::{Error, ErrorKind, Result, TableName};
-use calve_postgres::{Finding, Severity};
+use calve_core::{Finding, Severity};
 
 use crate::config::Settings;
 use crate::ending::Ending;

@@ -294,7 +294,7 @@ fn read_source(reader: &mut Reader<'_>) -> Option<ConnectConfig> {
         let mut config = reader.value("source", source_url)?;
         for (key, word, part) in &parts {
             if *word == "password" {
-                config = config.with_password(calve_postgres::Secret::new(part.text.as_str()));
+                config = config.with_password(calve_core::Secret::new(part.text.as_str()));
             } else {
                 reader.refuse(key, part, "give the source either as one URL or by its parts, not both");
             }

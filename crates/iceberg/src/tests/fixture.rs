@@ -82,7 +82,7 @@ pub(super) fn table() -> TableName {
 }
 
 pub(super) fn column(name: &str, ty: ColumnType, nullable: bool) -> Column {
-    Column { name: name.into(), ty, nullable, native: NativeType { id: 1, modifier: -1, name: "x".into() } }
+    Column { name: name.into(), ty, nullable, native: NativeType::new(1, -1, "x") }
 }
 
 pub(super) fn schema() -> Arc<TableSchema> {

@@ -34,7 +34,7 @@ impl Fixture {
             name: (*name).to_owned(),
             ty: ty.clone(),
             nullable: *nullable,
-            native: NativeType { id: 0, modifier: -1, name: "native".to_owned() },
+            native: NativeType::new(0, -1, "native"),
         });
         let table = TableName::new("public", "t");
         let source = TableSchema { table, native_id: 1, columns: columns.collect(), key };

@@ -8,11 +8,11 @@ use tokio_postgres::Client;
 use super::{of_configuration, of_error};
 use crate::describe::qualified;
 use crate::error::sql_error;
-use crate::finding::Finding;
 use crate::publication::Standing;
 use crate::relation::Relation;
 use crate::source::PostgresSettings;
 use crate::sql::identifier;
+use calve_core::Finding;
 
 /// The user calve logs in as.
 pub(super) struct Role {

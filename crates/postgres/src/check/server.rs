@@ -7,10 +7,10 @@ use tokio_postgres::Client;
 
 use super::rights::Role;
 use crate::error::sql_error;
-use crate::finding::Finding;
 use crate::slot::SlotStatus;
 use crate::source::PostgresSettings;
 use crate::sql::{identifier, literal};
+use calve_core::Finding;
 
 /// Publications of whole schemas, row filters and column lists came with 15; what calve asks of the catalog needs them.
 const FIRST_VERSION: i32 = 150_000;

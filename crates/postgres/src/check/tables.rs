@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use calve_core::TableName;
 
 use crate::describe::{missing, qualified};
-use crate::finding::Finding;
 use crate::relation::Relation;
+use calve_core::Finding;
 
 /// The findings about the tables.
 pub(super) fn check(relations: &[Relation], tables: &[TableName]) -> Vec<Finding> {

@@ -4,7 +4,7 @@ use calve_testkit::servers::{Options, Postgres};
 
 use super::*;
 use crate::config::ConnectConfig;
-use crate::finding::Severity;
+use calve_core::Severity;
 
 fn tables(names: &[&str]) -> Vec<TableName> {
     names.iter().map(|name| TableName::new("public", *name)).collect()

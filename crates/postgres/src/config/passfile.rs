@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Host;
-use crate::secret::Secret;
+use calve_core::Secret;
 
 /// The first password that fits one of the hosts. An error says why the file was passed over; a missing file is no error.
 pub(super) fn look_up(

@@ -59,7 +59,7 @@ fn table(name: &str, native_id: u32, columns: &[(&str, ColumnType, u32, i32, boo
         name: (*name).into(),
         ty: ty.clone(),
         nullable: *nullable,
-        native: NativeType { id: *id, modifier: *modifier, name: "?".into() },
+        native: NativeType::new(*id, *modifier, "?"),
     });
     let name = TableName::new("public", name);
     let schema = TableSchema { table: name.clone(), native_id, columns: columns.collect(), key: key.to_vec() };

@@ -234,7 +234,7 @@ fn schema(index: usize) -> TableSchema {
         name: name.to_owned(),
         ty: ColumnType::Long,
         nullable: false,
-        native: NativeType { id: 20, modifier: -1, name: "bigint".to_owned() },
+        native: NativeType::new(20, -1, "bigint"),
     };
     let native_id = u32::try_from(index).expect("a handful of tables") + 16_384;
     TableSchema { table: table_name(index), native_id, columns: vec![column("id"), column("value")], key: vec![0] }

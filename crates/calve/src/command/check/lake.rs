@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use calve_core::{ErrorKind, Lake};
-use calve_postgres::{Finding, Severity};
+use calve_core::{Finding, Severity};
 use rustix::fs::{Access, access, statvfs};
 
 use crate::config::Settings;

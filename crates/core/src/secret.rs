@@ -13,7 +13,7 @@ impl Secret {
     }
 
     /// The text itself, for the one place that sends it.
-    pub(crate) fn expose(&self) -> &str {
+    pub fn expose(&self) -> &str {
         &self.0
     }
 }

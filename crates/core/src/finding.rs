@@ -23,11 +23,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn error(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+    /// Replication cannot work before this is mended.
+    pub fn error(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { severity: Severity::Error, what: what.into(), remedy: remedy.into() }
     }
 
-    pub(crate) fn warning(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+    /// Replication works, less than well.
+    pub fn warning(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, what: what.into(), remedy: remedy.into() }
     }
 }

@@ -1,0 +1,1 @@
+//! MySQL and MariaDB as sources: binlog reader and row decoder, GTIDs, snapshot reader.
