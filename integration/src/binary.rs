@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 /// Longest time that a command which ends by itself is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_mins(5);
 
 /// How a process ended, and what it said.
 #[derive(Clone, Debug)]

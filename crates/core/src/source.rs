@@ -52,6 +52,11 @@ pub struct StopReason {
     pub remedy: String,
 }
 
+impl StopReason {
+    /// The state of a table whose columns are no longer those that its rows had so far.
+    pub const SCHEMA_CHANGED: &str = "schema changed";
+}
+
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; {}", self.state, self.detail, self.remedy)

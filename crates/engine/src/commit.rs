@@ -6,7 +6,7 @@
 //! 4. the position advances in local state and the intent is dropped, in one step;
 //! 5. the source may forget its log, up to the completeness that is in the lake.
 //!
-//! Any answer to a catalog commit but success takes one branch, in [`settle`]: the table is read again; if it records our id
+//! Any answer to a catalog commit but success takes one branch, in `settle`: the table is read again; if it records our id
 //! the commit is done, if it records our base the commit is tried again on the table as it is now, and if anything else the
 //! table is foreign: the uncommitted work is dropped, and the pipeline starts over from what the tables say.
 
@@ -15,21 +15,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calve_core::{
-    CheckpointId, CheckpointIntent, CommitReceipt, CompleteTo, DeltaWriter, DurablePosition, EncodeJob, Error,
-    ErrorKind, Lake, LakeTable, LakeVersion, MemberDigest, Position, PositionStore, RowBuffer, SourceIdentity,
-    StagedDelta, Stamp, StopMark, StopReason, TableCommit, TableIndex, TableIntent, TableName,
+    CheckpointId, CheckpointIntent, CompleteTo, DeltaWriter, DurablePosition, EncodeJob, Error, ErrorKind, Lake,
+    LakeTable, MemberDigest, Position, PositionStore, RowBuffer, SourceIdentity, StagedDelta, Stamp, StopMark,
+    StopReason, TableCommit, TableIndex, TableIntent, TableName,
 };
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
 use crate::assemble::{Sealed, TableRows, Work};
 use crate::environment::Environment;
-use crate::fold::fold;
+use crate::fold::{Inserts, fold};
 use crate::ledger::{Entry, Ledger, Standing};
 use crate::load::Finished;
 use crate::observe::{Event, Observer, TableState};
 use crate::recover::Redo;
 use crate::settings::{Mutation, Settings};
+use crate::settle::Target;
 
 /// Why a session cannot go on.
 #[derive(Debug)]
@@ -46,10 +47,7 @@ impl From<Error> for Halt {
     }
 }
 
-type Step<T> = std::result::Result<T, Halt>;
-
-/// Snapshots of kept changes that go into one catalog commit.
-const KEPT_GROUP: usize = 32;
+pub(crate) type Step<T> = std::result::Result<T, Halt>;
 
 /// What the committer tells the reader.
 #[derive(Debug)]
@@ -120,6 +118,7 @@ impl Committer<'_> {
         for entry in &mut self.ledger.entries {
             let mut deltas = std::mem::take(&mut entry.staged);
             deltas.extend(std::mem::take(&mut entry.kept).into_iter().map(|(delta, _)| delta));
+            deltas.extend(entry.loaded.take());
             if !deltas.is_empty() {
                 self.writer.discard(&deltas).await;
             }
@@ -135,6 +134,7 @@ impl Committer<'_> {
         self.commit(&intent, &todo).await?; // 3
         self.advance(&intent, &intent.covers, true)?; // 4
         self.acknowledge(); // 5
+        self.publish_settled().await?;
         self.observer.event(&Event::Checkpoint {
             end: sealed.end,
             committed_at: sealed.committed_at,
@@ -159,8 +159,10 @@ impl Committer<'_> {
         let standing = |index: TableIndex| self.ledger.entries[index.0].standing;
         let jobs =
             tables.into_iter().filter(|(index, _)| standing(*index) != Standing::Stopped).map(|(index, rows)| {
-                let name = &self.ledger.entries[index.0].name;
-                async move { Ok::<_, Error>((index, writer.write(name, encode_job(rows)).await?)) }
+                let Entry { name, settles, .. } = &self.ledger.entries[index.0];
+                let trusted = settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
+                let inserts = if trusted { Inserts::AreNew } else { Inserts::MayExist };
+                async move { Ok::<_, Error>((index, writer.write(name, encode_job(rows, inserts)).await?)) }
             });
         // Collected first: a stream over borrowed closures is not nameable as Send.
         let jobs: Vec<_> = jobs.collect();
@@ -216,7 +218,7 @@ impl Committer<'_> {
     }
 
     /// Step 3. One catalog commit a table, side by side.
-    async fn commit(&mut self, intent: &CheckpointIntent, todo: &BTreeSet<TableName>) -> Step<()> {
+    pub(crate) async fn commit(&mut self, intent: &CheckpointIntent, todo: &BTreeSet<TableName>) -> Step<()> {
         if todo.is_empty() {
             return Ok(());
         }
@@ -350,86 +352,16 @@ impl Committer<'_> {
         known.filter(|members| **members != claim.members).copied().collect()
     }
 
-    /// A load is complete: its rows appear at once, then the changes kept meanwhile follow in order.
-    async fn publish(&mut self, table: TableIndex, delta: StagedDelta, position: Position) -> Step<()> {
-        if self.ledger.entries[table.0].standing == Standing::Stopped {
-            self.writer.discard(&[delta]).await;
-            return Ok(());
-        }
-        let id = self.mint();
-        let rows = delta.rows;
-        let entry = &self.ledger.entries[table.0];
-        let name = entry.name.clone();
-        let stamp = Stamp {
-            checkpoint: id,
-            position: position.clone(),
-            schema: Arc::clone(&entry.schema),
-            source: self.identity.clone(),
-        };
-        let commit = TableCommit {
-            deltas: vec![delta],
-            stamp: Some(stamp),
-            stop: entry.marked.then_some(None),
-            ..TableCommit::default()
-        };
-        let target = Target { name: &name, base: entry.base, id, position: &position };
-        let version = entry.version.clone();
-        let garbage = self.sweep(table.0, &commit.deltas).await;
-        let receipt = self.settle(&target, version, &commit).await?;
-        self.clean_up(&name, &garbage).await;
-        // What the lake records so far does not speak for this table.
-        self.ledger.recorded = None;
-        let completed = self.ledger.completed.clone();
-        let pass_kept = self.ledger.rules.broken(Mutation::PassKept);
-        let entry = &mut self.ledger.entries[table.0];
-        entry.version = receipt.version;
-        entry.base = Some(id);
-        entry.position = Some(position.clone());
-        entry.upto = if pass_kept { completed } else { position.clone() };
-        entry.standing = Standing::Streaming;
-        entry.marked = false;
-        self.observer.event(&Event::Loaded { table: name.clone(), position, rows });
-        self.commit_kept(table.0).await?;
-        self.acknowledge();
-        let _ = self.notices.send(Notice::Loaded(table));
-        self.observer.event(&Event::State { table: name, state: TableState::Streaming });
-        Ok(())
-    }
-
-    /// The changes beyond a load, by checkpoints of the one table.
-    async fn commit_kept(&mut self, index: usize) -> Step<()> {
-        loop {
-            let entry = &mut self.ledger.entries[index];
-            let count = entry.kept.len().min(KEPT_GROUP);
-            let group: Vec<(StagedDelta, Position)> = entry.kept.drain(..count).collect();
-            let Some((_, end)) = group.last().cloned() else { break };
-            let start = entry.upto.clone();
-            let mut deltas: Vec<StagedDelta> = group.into_iter().map(|(delta, _)| delta).collect();
-            if let Some(last) = deltas.iter().rposition(|delta| delta.replace) {
-                // What a TRUNCATE takes away again need not be written first.
-                let superseded: Vec<StagedDelta> = deltas.drain(..last).collect();
-                self.writer.discard(&superseded).await;
-            }
-            let part = part(entry, deltas, &end);
-            let covers = vec![entry.name.clone()];
-            let intent = CheckpointIntent { id: self.mint(), start, end, tables: vec![part], covers };
-            self.positions.put_intent(&intent)?;
-            self.commit(&intent, &intent.covers.iter().cloned().collect()).await?;
-            self.ledger.complete(&intent.covers, &intent.end);
-            self.positions.advance(&intent.id, &self.ledger.next_complete(), &self.ledger.streaming())?;
-        }
-        // It has every change up to the last complete checkpoint: what is not kept did not happen.
-        let completed = self.ledger.completed.clone();
-        let entry = &mut self.ledger.entries[index];
-        entry.upto = entry.upto.join(&completed);
-        Ok(())
-    }
-
     /// Stops a table, durably, before anything passes it.
     pub(crate) async fn stop(&mut self, table: TableIndex, reason: StopReason) -> Step<()> {
         let entry = &mut self.ledger.entries[table.0];
+        if entry.standing == Standing::Loading && reason.state == StopReason::SCHEMA_CHANGED {
+            let message = format!("table {} was altered while it was loaded, so its load begins anew", entry.name);
+            return Err(Error::new(ErrorKind::Retry, message).into());
+        }
         let mut deltas = std::mem::take(&mut entry.staged);
         deltas.extend(std::mem::take(&mut entry.kept).into_iter().map(|(delta, _)| delta));
+        deltas.extend(entry.loaded.take());
         let at = entry.base.is_some().then(|| entry.upto.clone());
         self.writer.discard(&deltas).await;
         self.mark(table.0, StopMark { at, reason: reason.clone() }).await?;
@@ -456,109 +388,8 @@ impl Committer<'_> {
         Ok(())
     }
 
-    /// A commit of properties only, with the same single branch for a bad answer.
-    async fn change_properties(
-        &mut self,
-        index: usize,
-        commit: TableCommit,
-        reached: impl Fn(&LakeTable) -> bool,
-    ) -> Step<()> {
-        let entry = &self.ledger.entries[index];
-        let (name, base, mut version) = (entry.name.clone(), entry.base, entry.version.clone());
-        let mut backoff = Backoff::default();
-        let receipt = loop {
-            let error = match self.lake.commit(&name, &version, &commit).await {
-                Ok(receipt) => break receipt,
-                Err(error) => error,
-            };
-            let table = self.read_again(&name, &error, &mut backoff).await?;
-            // First of all: on a base that is not ours even what seems done is somebody else's.
-            if table.checkpoint() != base {
-                return Err(self.foreign(&name));
-            }
-            if table.rolled_back {
-                return Err(disturbed(&name));
-            }
-            if reached(&table) {
-                let complete_to = commit.complete_to.clone();
-                break CommitReceipt { version: table.version, complete_to };
-            }
-            if table.stopped.is_some() && !self.ledger.entries[index].marked {
-                return Err(disturbed(&name));
-            }
-            if !may_try_again(&error) {
-                return Err(error.into());
-            }
-            version = table.version;
-        };
-        self.ledger.record(&receipt);
-        self.ledger.entries[index].version = receipt.version;
-        Ok(())
-    }
-
-    /// Step 3 for one table: commits until it is known what became of it.
-    async fn settle(&self, target: &Target<'_>, mut version: LakeVersion, commit: &TableCommit) -> Step<CommitReceipt> {
-        let mut backoff = Backoff::default();
-        loop {
-            let error = match self.lake.commit(target.name, &version, commit).await {
-                Ok(receipt) => return Ok(receipt),
-                Err(error) => error,
-            };
-            let table = self.read_again(target.name, &error, &mut backoff).await?;
-            let recorded = table.stamp.as_ref().map(|stamp| &stamp.position);
-            let rules = self.ledger.rules;
-            let covered = recorded.is_some_and(|at| at.covers(target.position));
-            let done = table.checkpoint() == Some(target.id) || (covered && rules.broken(Mutation::PositionMeansDone));
-            if rules.broken(Mutation::PositionMeansForeign) && covered {
-                return Err(self.foreign(target.name));
-            }
-            if done {
-                let complete_to = commit.complete_to.clone();
-                return Ok(CommitReceipt { version: table.version, complete_to });
-            }
-            if table.checkpoint() != target.base && !rules.broken(Mutation::BaseUnchecked) {
-                return Err(self.foreign(target.name));
-            }
-            let marked = self.ledger.entries.iter().any(|entry| entry.name == *target.name && entry.marked);
-            if table.rolled_back || (table.stopped.is_some() && !marked) {
-                return Err(disturbed(target.name));
-            }
-            if !may_try_again(&error) {
-                return Err(error.into());
-            }
-            version = table.version;
-        }
-    }
-
-    /// Reads a table after a commit that was not answered with success. An error that trying again cannot mend ends it here.
-    async fn read_again(&self, name: &TableName, error: &Error, backoff: &mut Backoff) -> Step<LakeTable> {
-        let mut reported = describe(error);
-        loop {
-            let after = backoff.next();
-            self.observer.event(&Event::Retrying { what: format!("commit to {name}"), error: reported, after });
-            self.environment.sleep(after).await;
-            match self.lake.load(name).await {
-                Ok(Some(table)) => return Ok(table),
-                Ok(None) => {
-                    let message = format!(
-                        "table {name} is gone from the catalog; restore it, or leave it out of the configuration, or let calve \
-                         make it anew by starting it again"
-                    );
-                    return Err(Error::new(ErrorKind::Config, message).into());
-                }
-                Err(error) if error.kind() == ErrorKind::Retry => reported = describe(&error),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    fn foreign(&self, name: &TableName) -> Halt {
-        self.observer.event(&Event::Foreign { table: name.clone() });
-        Halt::Foreign(name.clone())
-    }
-
     /// Looks, once a session and before a commit that changes the table is sent, for files that earlier runs left behind.
-    async fn sweep(&mut self, index: usize, own: &[StagedDelta]) -> Vec<String> {
+    pub(crate) async fn sweep(&mut self, index: usize, own: &[StagedDelta]) -> Vec<String> {
         if std::mem::replace(&mut self.ledger.entries[index].swept, true) {
             return Vec::new();
         }
@@ -582,7 +413,7 @@ impl Committer<'_> {
     }
 
     /// After the commit is confirmed nobody can refer to them any more. What cannot be deleted now is found again later.
-    async fn clean_up(&self, name: &TableName, garbage: &[String]) {
+    pub(crate) async fn clean_up(&self, name: &TableName, garbage: &[String]) {
         if garbage.is_empty() {
             return;
         }
@@ -595,7 +426,7 @@ impl Committer<'_> {
         }
     }
 
-    fn mint(&mut self) -> CheckpointId {
+    pub(crate) fn mint(&mut self) -> CheckpointId {
         self.minted += 1;
         if self.ledger.rules.broken(Mutation::CounterId) {
             return CheckpointId(uuid::Uuid::from_u128(u128::from(self.minted)));
@@ -604,16 +435,8 @@ impl Committer<'_> {
     }
 }
 
-/// What a data commit is meant to do to a table.
-struct Target<'a> {
-    name: &'a TableName,
-    base: Option<CheckpointId>,
-    id: CheckpointId,
-    position: &'a Position,
-}
-
 /// A table's part of an intent: on top of what the table records now, up to `high`.
-fn part(entry: &Entry, deltas: Vec<StagedDelta>, high: &Position) -> TableIntent {
+pub(crate) fn part(entry: &Entry, deltas: Vec<StagedDelta>, high: &Position) -> TableIntent {
     TableIntent {
         table: entry.name.clone(),
         base: entry.base.expect("a table that streams was loaded"),
@@ -624,18 +447,8 @@ fn part(entry: &Entry, deltas: Vec<StagedDelta>, high: &Position) -> TableIntent
     }
 }
 
-/// The table records our base, but its main branch was moved away from it, or somebody stopped it: the next session heeds that.
-fn disturbed(name: &TableName) -> Halt {
-    Error::new(ErrorKind::Retry, format!("table {name} was moved back or stopped by someone meanwhile")).into()
-}
-
-/// Whether sending the same commit again can end otherwise, now that the table is known to stand where it should.
-fn may_try_again(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Retry | ErrorKind::Conflict)
-}
-
-fn encode_job(rows: RowBuffer) -> EncodeJob {
-    Box::new(move || fold(rows))
+fn encode_job(rows: RowBuffer, inserts: Inserts) -> EncodeJob {
+    Box::new(move || fold(rows, inserts))
 }
 
 /// An error with its causes, on one line.
@@ -651,16 +464,4 @@ pub(crate) fn describe(error: &Error) -> String {
         cause = next.source();
     }
     text
-}
-
-/// Waits between tries: doubling from 50 ms to 30 s.
-#[derive(Debug, Default)]
-pub(crate) struct Backoff(u32);
-
-impl Backoff {
-    pub(crate) fn next(&mut self) -> Duration {
-        let wait = Duration::from_millis(50 << self.0.min(10)).min(Duration::from_secs(30));
-        self.0 += 1;
-        wait
-    }
 }

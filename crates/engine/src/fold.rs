@@ -15,6 +15,15 @@ use arrow_select::take::take;
 use calve_core::{Column, ColumnBuffer, DeltaBatch, Error, ErrorKind, Result, RowBuffer, RowOp};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+/// Whether the row of an insert can be in the table already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserts {
+    /// The log is the only source of rows: an inserted key was not there, and needs no delete.
+    AreNew,
+    /// A load may have read the row after it was inserted: every put also deletes.
+    MayExist,
+}
+
 /// Where the key of an equality delete stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delete {
@@ -77,7 +86,11 @@ impl Keys {
 }
 
 /// Folds the changes of one table. One row and one delete a key at most come out.
-pub fn fold(buffer: RowBuffer) -> Result<DeltaBatch> {
+pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
+    let put = |image| match inserts {
+        Inserts::AreNew => Delete::No,
+        Inserts::MayExist => Delete::Image(image),
+    };
     let schema = Arc::clone(buffer.schema());
     let mut keys = Keys::default();
     let (mut image, mut old) = (0_u32, 0_u32);
@@ -86,7 +99,7 @@ pub fn fold(buffer: RowBuffer) -> Result<DeltaBatch> {
         match op {
             RowOp::Insert => {
                 buffer.encode_image_key(image as usize, &mut keys.bytes);
-                keys.touch(start, Delete::No).row = Some(image);
+                keys.touch(start, put(image)).row = Some(image);
             }
             RowOp::Update => {
                 buffer.encode_image_key(image as usize, &mut keys.bytes);
@@ -99,7 +112,7 @@ pub fn fold(buffer: RowBuffer) -> Result<DeltaBatch> {
                 // Where the key stayed the same this finds the state just touched, and its delete stands.
                 let start = keys.bytes.len();
                 buffer.encode_image_key(image as usize, &mut keys.bytes);
-                keys.touch(start, Delete::No).row = Some(image);
+                keys.touch(start, put(image)).row = Some(image);
             }
             RowOp::Delete => {
                 buffer.encode_old_key(old as usize, &mut keys.bytes);

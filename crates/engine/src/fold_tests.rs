@@ -8,7 +8,7 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 use calve_core::{Column, ColumnType, NativeType, RowBuffer, RowOp, TableName, TableSchema};
 
-use crate::fold;
+use crate::{Inserts, fold};
 
 /// `t(note text, id bigint, part int)`, key (part, id): not in the columns' order.
 pub(crate) fn schema() -> Arc<TableSchema> {
@@ -92,8 +92,8 @@ fn keys(batch: &RecordBatch, part: usize, id: usize) -> Vec<Key> {
 }
 
 /// Folds and gives (replace, rows by key, deleted keys), having checked that no key comes twice.
-pub(crate) fn folded(buffer: RowBuffer) -> (bool, BTreeMap<Key, String>, Vec<Key>) {
-    let batch = fold(buffer).unwrap();
+pub(crate) fn folded(buffer: RowBuffer, inserts: Inserts) -> (bool, BTreeMap<Key, String>, Vec<Key>) {
+    let batch = fold(buffer, inserts).unwrap();
     let row_keys = keys(&batch.rows, 2, 1);
     let notes = batch.rows.column(0).as_string::<i32>();
     let note = |row| if notes.is_null(row) { String::new() } else { notes.value(row).to_owned() };
@@ -110,7 +110,7 @@ pub(crate) fn folded(buffer: RowBuffer) -> (bool, BTreeMap<Key, String>, Vec<Key
 #[track_caller]
 fn check(changes: &[Change], replace: bool, rows: &[(Key, &str)], deletes: &[Key]) {
     let expected = rows.iter().map(|(key, note)| (*key, (*note).to_owned())).collect();
-    assert_eq!(folded(buffer(changes)), (replace, expected, deletes.to_vec()), "{changes:?}");
+    assert_eq!(folded(buffer(changes), Inserts::AreNew), (replace, expected, deletes.to_vec()), "{changes:?}");
 }
 
 const A: Key = (0, 1);
@@ -128,6 +128,19 @@ fn the_last_state_of_a_key_is_written() {
     check(&[Delete(A), Insert(A, "2")], false, &[(A, "2")], &[A]);
     check(&[Delete(A), Insert(A, "2"), Delete(A)], false, &[], &[A]);
     check(&[Update(A, "1"), Update(B, "2"), Update(A, "3")], false, &[(A, "3"), (B, "2")], &[A, B]);
+}
+
+#[test]
+fn where_a_load_may_have_read_a_row_already_every_put_deletes() {
+    let check = |changes: &[Change], replace, rows: &[(Key, &str)], deletes: &[Key]| {
+        let expected = rows.iter().map(|(key, note)| (*key, (*note).to_owned())).collect();
+        assert_eq!(folded(buffer(changes), Inserts::MayExist), (replace, expected, deletes.to_vec()), "{changes:?}");
+    };
+    check(&[Insert(A, "1")], false, &[(A, "1")], &[A]);
+    check(&[Insert(A, "1"), Delete(A)], false, &[], &[A]);
+    check(&[UpdateFrom(A, B, "1")], false, &[(B, "1")], &[A, B]);
+    check(&[UpdateFrom(A, A, "1")], false, &[(A, "1")], &[A]);
+    check(&[Insert(A, "1"), Truncate, Insert(B, "2")], true, &[(B, "2")], &[]);
 }
 
 #[test]
@@ -151,20 +164,35 @@ fn truncate_forgets_what_came_before() {
     check(&[Truncate, Insert(A, "1"), Truncate, Insert(B, "2")], true, &[(B, "2")], &[]);
 }
 
+/// The changes put on rows that were read somewhere in the middle of them.
+fn after_a_load_in_between(changes: &[Change], read: &BTreeMap<Key, String>, after: &BTreeMap<Key, String>) {
+    let (replace, rows, deletes) = folded(buffer(changes), Inserts::MayExist);
+    let mut result = if replace { BTreeMap::new() } else { read.clone() };
+    result.retain(|key, _| !deletes.contains(key));
+    for (key, note) in rows {
+        assert_eq!(result.insert(key, note), None, "{changes:?} on {read:?} doubles {key:?}");
+    }
+    assert_eq!(result, *after, "{changes:?} on {read:?}");
+}
+
 /// Every legal sequence of up to five changes over two keys, applied to every table those keys can stand in before.
 #[test]
 fn folded_changes_do_to_a_table_what_the_changes_do() {
     let mut sequences = 0;
     for before in [vec![], vec![A], vec![B], vec![A, B]] {
         let table: BTreeMap<Key, String> = before.iter().map(|key| (*key, "before".to_owned())).collect();
-        let mut open = vec![(Vec::new(), table.clone())];
+        let mut open = vec![(Vec::new(), vec![table.clone()])];
         for note in ["p", "q", "r", "s", "t"] {
             let mut longer = Vec::new();
-            for (changes, state) in open {
-                for (change, after) in next(&state, note) {
+            for (changes, states) in open {
+                let state = states.last().expect("it begins with the table before");
+                for (change, after) in next(state, note) {
                     let mut changes: Vec<Change> = changes.clone();
                     changes.push(change);
-                    let (replace, rows, deletes) = folded(buffer(&changes));
+                    for read in &states {
+                        after_a_load_in_between(&changes, read, &after);
+                    }
+                    let (replace, rows, deletes) = folded(buffer(&changes), Inserts::AreNew);
                     let mut result = if replace { BTreeMap::new() } else { table.clone() };
                     for key in deletes {
                         assert!(
@@ -177,7 +205,8 @@ fn folded_changes_do_to_a_table_what_the_changes_do() {
                     }
                     assert_eq!(result, after, "{changes:?} on {before:?}");
                     sequences += 1;
-                    longer.push((changes, after));
+                    let states = states.iter().cloned().chain([after]).collect();
+                    longer.push((changes, states));
                 }
             }
             open = longer;

@@ -41,6 +41,10 @@ pub(crate) struct Entry {
     pub(crate) staged: Vec<StagedDelta>,
     /// Files of changes beyond the load, each with the end of its checkpoint.
     pub(crate) kept: Vec<(StagedDelta, Position)>,
+    /// While it loads: the rows may hold changes up to here, which is beyond `upto`.
+    pub(crate) settles: Option<Position>,
+    /// The load's files, while they wait for that.
+    pub(crate) loaded: Option<StagedDelta>,
     /// Files of earlier runs were looked for.
     pub(crate) swept: bool,
 }

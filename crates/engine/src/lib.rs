@@ -19,10 +19,12 @@ mod fold_tests;
 mod ledger;
 mod load;
 mod observe;
+mod publish;
 mod read;
 mod recover;
 mod session;
 mod settings;
+mod settle;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +33,13 @@ use calve_core::{ChangeSource, DeltaWriter, Error, ErrorKind, Lake, PositionStor
 
 pub use control::{Control, ControlHandle, control};
 pub use environment::Environment;
-pub use fold::fold;
+pub use fold::{Inserts, fold};
 pub use observe::{Event, Observer, TableState};
 pub use settings::{Mutation, Rules, Settings};
 
-use crate::commit::{Backoff, describe};
+use crate::commit::describe;
 use crate::session::{Carried, End, session};
+use crate::settle::Backoff;
 
 /// Everything outside that the engine works with.
 pub struct Ports {

@@ -104,7 +104,10 @@ impl Reader<'_> {
         if self.assembler.has_rows() {
             Some(self.sealed + self.settings.checkpoint_interval)
         } else if self.assembler.has_progress() {
-            Some(self.sealed + self.settings.idle_interval)
+            // A load may wait for the log to be read to where its rows are settled.
+            let settings = self.settings;
+            let interval = if self.loading.is_empty() { settings.idle_interval } else { settings.checkpoint_interval };
+            Some(self.sealed + interval)
         } else {
             None
         }

@@ -72,8 +72,15 @@ pub(crate) struct Plan {
     pub(crate) recorded: Option<CommitReceipt>,
 }
 
-/// Makes the plan. `acknowledged` is where the source's log begins for this pipeline.
-pub(crate) fn recover(tables: &[Found], saved: &SavedState, acknowledged: &Position, rules: Rules) -> Result<Plan> {
+/// Makes the plan. `acknowledged` is where the source's log begins for this pipeline, `fresh` where reading begins when no
+/// table streams.
+pub(crate) fn recover(
+    tables: &[Found],
+    saved: &SavedState,
+    acknowledged: &Position,
+    fresh: &Position,
+    rules: Rules,
+) -> Result<Plan> {
     let completes: Vec<(&MemberDigest, &Position)> =
         tables.iter().flat_map(|t| &t.lake.complete_to).map(|c| (&c.members, &c.position)).collect();
     let bounds: Vec<Option<Position>> = tables.iter().map(|table| bound(table, &completes)).collect();
@@ -83,7 +90,7 @@ pub(crate) fn recover(tables: &[Found], saved: &SavedState, acknowledged: &Posit
 
     refuse_gap(tables, &completes, acknowledged)?;
 
-    let resume = resume(tables, &bounds, &fates, saved, acknowledged, rules);
+    let resume = resume(tables, &bounds, &fates, saved, fresh, rules);
     let mut planned: Vec<PlannedTable> = tables
         .iter()
         .zip(&bounds)
@@ -211,19 +218,19 @@ fn resume(
     bounds: &[Option<Position>],
     fates: &[Fate],
     saved: &SavedState,
-    acknowledged: &Position,
+    fresh: &Position,
     rules: Rules,
 ) -> Position {
     let own = || tables.iter().filter_map(|t| t.lake.stamp.as_ref()).map(|stamp| stamp.position.clone());
     if rules.broken(Mutation::ResumeGreatest) {
-        return own().reduce(|a, b| a.join(&b)).unwrap_or_else(|| acknowledged.clone());
+        return own().reduce(|a, b| a.join(&b)).unwrap_or_else(|| fresh.clone());
     }
     if rules.broken(Mutation::ResumeSmallest) {
-        return own().reduce(|a, b| a.meet(&b)).unwrap_or_else(|| acknowledged.clone());
+        return own().reduce(|a, b| a.meet(&b)).unwrap_or_else(|| fresh.clone());
     }
     let streaming = || tables.iter().zip(bounds).zip(fates).filter(|(_, fate)| **fate == Fate::Stream);
     let smallest = streaming().filter_map(|((_, bound), _)| bound.clone()).reduce(|a, b| a.meet(&b));
-    let Some(smallest) = smallest else { return acknowledged.clone() };
+    let Some(smallest) = smallest else { return fresh.clone() };
     // Local state knows of stretches of log without changes, which the lake need not record. It is believed only for the
     // tables it names, and only as far as the lake confirms that it is not from the future.
     let Some((position, covers)) = &saved.position else { return smallest };

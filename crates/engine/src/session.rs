@@ -61,7 +61,7 @@ pub(crate) async fn session(
         ports.observer.event(&Event::Retrying { what, error: describe(&error), after: std::time::Duration::ZERO });
         SavedState::default()
     });
-    let plan = recover(&found, &saved, &acknowledged, settings.rules)?;
+    let plan = recover(&found, &saved, &acknowledged, &log.fresh, settings.rules)?;
     check_log(ports, &found, &plan, &log)?;
     let unreadable = describe_loads(ports, &mut found, &plan).await?;
 
@@ -202,6 +202,8 @@ fn entry(found: &Found, planned: &crate::recover::PlannedTable) -> Entry {
         member_of: found.lake.member_of.clone(),
         staged: Vec::new(),
         kept: Vec::new(),
+        settles: None,
+        loaded: None,
         swept: false,
     }
 }
@@ -338,6 +340,7 @@ async fn start_load<'a>(
             return Err(Error::new(ErrorKind::Retry, message).into());
         }
         entry.upto = reader.position().clone();
+        entry.settles = (reader.settled() != reader.position()).then(|| reader.settled().clone());
     }
     Ok(Some(Load { reader, tables, writer, observer, finished }))
 }

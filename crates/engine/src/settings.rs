@@ -83,6 +83,10 @@ pub enum Mutation {
     PassLoad,
     /// `complete_to` passes the position of a load once it is published, before the kept changes are committed.
     PassKept,
+    /// A load whose rows may hold changes from beyond its position is published without those changes.
+    UnsettledLoad,
+    /// Inserts that such a load may have read already are put without a delete.
+    TrustedInserts,
 }
 
 /// The rules of the protocol in force: all of them, except in tests.

@@ -200,7 +200,7 @@ impl Source {
             remedy: format!("{}; then run `calve reload {table}`", finding.remedy),
         };
         let relation = relation.ok_or_else(|| refused("dropped", &missing(table)))?;
-        let schema = relation.schema().map_err(|finding| refused("schema changed", &finding))?;
+        let schema = relation.schema().map_err(|finding| refused(StopReason::SCHEMA_CHANGED, &finding))?;
         match relation.unreadable() {
             Some(finding) => Err(refused("no permission", &finding)),
             None => Ok(Self { relation, schema }),

@@ -60,6 +60,7 @@ fn without_faults_every_scenario_holds() {
         expect_holds(&spec(scenario.name, 0));
     }
     expect_holds(&spec("long-load", 0));
+    expect_holds(&spec("large-load", 0));
 }
 
 #[test]
@@ -163,6 +164,8 @@ mutations! {
     changes_lost_during_a_load_are_noticed: KeptLost by "added",
     completeness_beyond_a_load_is_noticed: PassLoad by "added",
     completeness_beyond_kept_changes_is_noticed: PassKept by "long-load",
+    an_unsettled_load_is_noticed: UnsettledLoad by "drift",
+    trusted_inserts_of_an_unsettled_load_are_noticed: TrustedInserts by "drift",
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn plan(oid: u32, shape: &Shape, schema: &Arc<TableSchema>) -> Result<RowPlan, (
 /// The stop of a table whose rows no longer have the shape of those in the lake.
 pub(crate) fn schema_changed(table: &TableName, detail: String) -> StopReason {
     StopReason {
-        state: "schema changed".into(),
+        state: StopReason::SCHEMA_CHANGED.into(),
         detail,
         remedy: format!("run `calve reload {table}` to read it again in its new shape"),
     }

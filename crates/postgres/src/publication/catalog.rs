@@ -163,7 +163,7 @@ pub(super) async fn unusable(client: &Client, tables: &[TableName]) -> Result<BT
             unusable.insert(table.clone(), dropped(&table));
         } else if without_identity {
             let reason = StopReason {
-                state: "schema changed".into(),
+                state: StopReason::SCHEMA_CHANGED.into(),
                 detail: "it has no usable replica identity any more, and publishing it would make its UPDATEs and DELETEs fail in \
                          Postgres"
                     .into(),

@@ -105,6 +105,7 @@ impl Runner {
         let workload = random.fork();
         let mut log = SourceLog::new(scenario.tables);
         log.purges = scenario.purges;
+        log.drifts = scenario.drifts;
         let lake = LakeState::new(scenario.catalog);
         let mut world = World::new(log, lake, scenario.pace, spec.plan.clone(), random, keep.trace);
         world.keep_steps = keep.steps;

@@ -88,6 +88,8 @@ pub struct Scenario {
     pub(crate) operator: bool,
     /// The source's log is gone below what was acknowledged, and it does not say so before it is asked for it.
     pub(crate) purges: bool,
+    /// Loads read each row at a position of its own.
+    pub(crate) drifts: bool,
     /// At the end no file may be left over that nothing references.
     pub(crate) tidy: bool,
     /// Of 1,000 steps, how many fail at random.
@@ -110,6 +112,7 @@ impl Scenario {
             extra: Vec::new(),
             operator: false,
             purges: false,
+            drifts: false,
             tidy: false,
             fault_rate: 0,
         }
@@ -202,6 +205,26 @@ pub fn scenarios() -> Vec<Scenario> {
             .at(125, &[(A, Delete(1)), (B, Insert(2))])
             .at(145, &[(A, Insert(1)), (B, Rekey(1, 7))])
             .at(240, &[(B, Update(7))]),
+        Scenario { drifts: true, first_tables: 1, pace: one_row_at_a_time, tidy: true, ..Scenario::new("drift") }
+            .at(20, &[(A, Update(1)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4))])
+            .happens(90, Happening::Restart)
+            .at(93, &[(A, Update(1)), (B, Rekey(1, 8)), (B, Delete(2))])
+            .at(96, &[(B, Insert(1)), (B, Update(3))])
+            .at(99, &[(B, Insert(2)), (B, Rekey(4, 9)), (A, Insert(2))])
+            .at(102, &[(B, Delete(3))])
+            .at(106, &[(B, Insert(3)), (B, Delete(8))])
+            .at(112, &[(B, Insert(8)), (A, Update(2))])
+            .at(160, &[(B, Update(9))])
+            .at(240, &[(A, Delete(1)), (B, Rekey(9, 4))]),
+        Scenario { drifts: true, pace: one_row_at_a_time, ..Scenario::new("drift-reload") }
+            .at(20, &[(A, Insert(2)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4))])
+            .happens(80, Happening::Reload(B))
+            .at(84, &[(A, Update(1)), (B, Update(1)), (B, Delete(2))])
+            .at(88, &[(B, Insert(2)), (B, Rekey(3, 5))])
+            .at(92, &[(B, Truncate), (B, Insert(7)), (A, Update(2))])
+            .at(96, &[(B, Insert(1))])
+            .at(110, &[(B, Update(7))])
+            .at(240, &[(B, Update(1))]),
         Scenario { operator: true, ..Scenario::new("stop") }
             .at(20, &[(A, Update(1)), (B, Insert(2))])
             .at(60, &[(B, Unrepresentable(1)), (A, Insert(2))])
@@ -239,6 +262,16 @@ fn long_load() -> Scenario {
     scenario
 }
 
+/// While a table loads, one transaction changes it in more pieces than otherwise go into one commit.
+fn large_load() -> Scenario {
+    let pace = Pace { varies: false, pieces: 3, load_rows: 1 };
+    let mut scenario = Scenario { first_tables: 1, pace, checkpoint_rows: 1, ..Scenario::new("large-load") }
+        .happens(60, Happening::Restart);
+    scenario.before.push((2..90).map(|key| (B, Insert(key))).collect());
+    let many: Vec<_> = (2..50).map(|key| (B, Update(key))).collect();
+    scenario.at(200, &[(B, Update(1))]).at(220, &many).at(400, &[(A, Update(1)), (B, Update(3))])
+}
+
 /// Everything at once, from a seed: half a minute of random transactions, faults and requests, then calm.
 fn random(seed: u64) -> Scenario {
     let mut random = Random::new(seed ^ 0x5CEA_A210);
@@ -253,6 +286,7 @@ fn random(seed: u64) -> Scenario {
         slot_busy_ms: random.below(200),
         operator: true,
         tidy: random.chance(20),
+        drifts: random.chance(40),
         pace: Pace { varies: true, pieces: 1 + random.below(6), load_rows: 1 + random.index(4) },
         fault_rate: [0, 4, 15, 40][random.index(4)],
         ..Scenario::new("random")
@@ -281,11 +315,12 @@ fn random(seed: u64) -> Scenario {
     scenario
 }
 
-/// The scenario of this name: one of the list, `long-load`, or `random`, which takes its shape from the seed.
+/// The scenario of this name: one of the list, `long-load`, `large-load`, or `random`, which takes its shape from the seed.
 pub fn scenario(name: &str, seed: u64) -> Option<Scenario> {
     match name {
         "random" => Some(random(seed)),
         "long-load" => Some(long_load()),
+        "large-load" => Some(large_load()),
         _ => scenarios().into_iter().find(|scenario| scenario.name == name),
     }
 }

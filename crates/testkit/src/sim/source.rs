@@ -55,6 +55,10 @@ impl SimSource {
                 let follows = world.lake.tables.values().any(|table| table.stamp.is_some() && table.stopped.is_none());
                 Position::Postgres(if world.log.purges && follows { slot.created } else { slot.confirmed })
             }),
+            fresh: Position::Postgres(match &world.log.slot {
+                Some(slot) if !world.log.drifts => slot.confirmed,
+                _ => world.log.end(),
+            }),
             end: Position::Postgres(world.log.end()),
         }
     }
@@ -215,15 +219,25 @@ impl ChangeSource for SimSource {
     }
 
     async fn start_load(&mut self, tables: &[TableName]) -> Result<Box<dyn LoadReader>> {
+        let told = self.session.as_ref().map(|session| session.told);
         let effect = |w: &mut World| {
             let indexes = indexes(w, tables)?;
             w.log.forgive_gaps(&indexes);
             let end = w.log.end();
+            // Everything polled by now ends at or before the load's position.
+            let low = match told {
+                Some(told) if w.log.drifts => {
+                    let ends = w.log.ends_from(told);
+                    if w.pace.varies { ends[w.random.index(ends.len())] } else { told }
+                }
+                _ => end,
+            };
             let pieces = w.pace.load_rows;
-            let mut queues: Vec<(usize, VecDeque<Vec<Row>>)> = indexes
-                .iter()
-                .map(|&index| (index, w.log.rows_at(index, end).chunks(pieces).map(<[Row]>::to_vec).collect()))
-                .collect();
+            let mut queues: Vec<(usize, VecDeque<Vec<Row>>)> = Vec::new();
+            for &index in &indexes {
+                let rows = w.log.rows_between(index, low, end, &mut w.random);
+                queues.push((index, rows.chunks(pieces).map(<[Row]>::to_vec).collect()));
+            }
             let mut events = VecDeque::new();
             // The tables are read side by side.
             while !queues.is_empty() {
@@ -234,11 +248,11 @@ impl ChangeSource for SimSource {
                 }
             }
             let schemas = indexes.iter().map(|&index| Arc::clone(w.log.schema(index))).collect();
-            Ok((Position::Postgres(end), schemas, events))
+            Ok((Position::Postgres(low), Position::Postgres(end), schemas, events))
         };
         let what = || format!("source: start a load of {} tables", tables.len());
-        let (position, schemas, events) = self.ask(StepKind::Write, what, effect).await?;
-        Ok(Box::new(SimLoad { process: self.process.clone(), position, schemas, events }))
+        let (position, settled, schemas, events) = self.ask(StepKind::Write, what, effect).await?;
+        Ok(Box::new(SimLoad { process: self.process.clone(), position, settled, schemas, events }))
     }
 
     async fn stop(&mut self) {
@@ -365,10 +379,11 @@ fn image(buffer: &mut RowBuffer, key: i64, value: i64) {
     buffer.image(1).push_i64(value);
 }
 
-/// A consistent read.
+/// A read of one position, or of two and some in between.
 struct SimLoad {
     process: Process,
     position: Position,
+    settled: Position,
     schemas: Vec<Arc<TableSchema>>,
     /// Rows of a table of the log, or its end.
     events: VecDeque<(usize, Option<Vec<Row>>)>,
@@ -378,6 +393,10 @@ struct SimLoad {
 impl LoadReader for SimLoad {
     fn position(&self) -> &Position {
         &self.position
+    }
+
+    fn settled(&self) -> &Position {
+        &self.settled
     }
 
     fn schema(&self, table: &TableName) -> Option<Arc<TableSchema>> {

@@ -1,11 +1,13 @@
 //! The database behind the simulated source: its tables at every position, its log, its publication and its slot, with the
 //! semantics of Postgres.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use calve_core::{Column, ColumnType, Lsn, NativeType, Position, TableName, TableSchema};
+
+use super::random::Random;
 
 /// A row of every simulated table: key and value. No two changes write the same value, so every version of a row differs.
 pub(crate) type Row = (i64, i64);
@@ -84,6 +86,9 @@ pub(crate) struct SourceLog {
     pub(crate) slot: Option<Slot>,
     /// The log is gone below what was acknowledged, and nobody says so before it is asked for.
     pub(crate) purges: bool,
+    /// A load's rows are read one by one, each at some position between two, as a source without exported snapshots reads
+    /// them. The log carries every table, whatever is followed; a pipeline without streaming tables begins at its end.
+    pub(crate) drifts: bool,
 }
 
 impl SourceLog {
@@ -98,7 +103,7 @@ impl SourceLog {
                 gap: false,
             })
             .collect();
-        Self { tables, transactions: Vec::new(), end: Lsn(0x100), values: 0, slot: None, purges: false }
+        Self { tables, transactions: Vec::new(), end: Lsn(0x100), values: 0, slot: None, purges: false, drifts: false }
     }
 
     /// How many tables there are.
@@ -133,6 +138,26 @@ impl SourceLog {
         history[..after].last().map_or(&[], |(_, rows)| rows)
     }
 
+    /// Rows each read at a position of its own, from `low` to `high`.
+    pub(crate) fn rows_between(&self, table: usize, low: Lsn, high: Lsn, random: &mut Random) -> Vec<Row> {
+        let history = &self.tables[table].history;
+        let first = history.partition_point(|(end, _)| *end <= low).saturating_sub(1);
+        let past = history.partition_point(|(end, _)| *end <= high);
+        let states = &history[first..past];
+        let keys: BTreeSet<i64> = states.iter().flat_map(|(_, rows)| rows.iter().map(|(key, _)| *key)).collect();
+        let read = |key: i64| {
+            let (_, rows) = &states[random.index(states.len())];
+            rows.iter().find(|(found, _)| *found == key).copied()
+        };
+        keys.into_iter().filter_map(read).collect()
+    }
+
+    /// Ends of transactions from `low` on.
+    pub(crate) fn ends_from(&self, low: Lsn) -> Vec<Lsn> {
+        let later = self.transactions.iter().map(|transaction| transaction.end).filter(|end| *end > low);
+        std::iter::once(low).chain(later).collect()
+    }
+
     /// Whether the transactions that end in (`low`, `high`] changed the table; a row that came and went did not.
     pub(crate) fn changed(&self, table: usize, low: Lsn, high: Lsn) -> bool {
         low < high && self.rows_at(table, low) != self.rows_at(table, high)
@@ -150,7 +175,7 @@ impl SourceLog {
 
     /// Whether the publication sends this table's changes of a transaction.
     pub(crate) fn is_followed(&self, table: usize, transaction: &Transaction) -> bool {
-        self.tables[table].followed_since.is_some_and(|since| transaction.commit >= since)
+        self.drifts || self.tables[table].followed_since.is_some_and(|since| transaction.commit >= since)
     }
 
     /// Sets the publication. A table added sees its changes from here on; one taken out and put back has a hole.
@@ -164,7 +189,7 @@ impl SourceLog {
 
     /// Whether the table was taken out of the publication since it was read last.
     pub(crate) fn has_gap(&self, table: usize) -> bool {
-        self.tables[table].gap
+        self.tables[table].gap && !self.drifts
     }
 
     /// These tables are read as they are now: what they missed does not matter.
@@ -244,6 +269,7 @@ fn schema(index: usize) -> TableSchema {
 pub(crate) fn lsn(position: &Position) -> Lsn {
     match position {
         Position::Postgres(lsn) => *lsn,
+        other => unreachable!("the simulated log has no position {other}"),
     }
 }
 

@@ -10,7 +10,7 @@ use super::run::run;
 use super::world::Step;
 
 /// Every rule that can be switched off.
-pub const MUTATIONS: [Mutation; 18] = [
+pub const MUTATIONS: [Mutation; 20] = [
     Mutation::NoStamp,
     Mutation::SkipOff,
     Mutation::AckEarly,
@@ -29,6 +29,8 @@ pub const MUTATIONS: [Mutation; 18] = [
     Mutation::KeptLost,
     Mutation::PassLoad,
     Mutation::PassKept,
+    Mutation::UnsettledLoad,
+    Mutation::TrustedInserts,
 ];
 
 /// One run: which scenario, under which seed and faults, with which rule switched off.
