@@ -134,6 +134,7 @@ impl Committer<'_> {
         self.commit(&intent, &todo).await?; // 3
         self.advance(&intent, &intent.covers, true)?; // 4
         self.acknowledge(); // 5
+        self.ledger.sealed = Some(sealed.end.clone());
         self.publish_settled().await?;
         self.observer.event(&Event::Checkpoint {
             end: sealed.end,

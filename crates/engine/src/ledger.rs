@@ -55,6 +55,8 @@ pub(crate) struct Ledger {
     pub(crate) entries: Vec<Entry>,
     /// End of the last complete checkpoint.
     pub(crate) completed: Position,
+    /// End of the checkpoint sealed last in this session, in the words of the log as it is now.
+    pub(crate) sealed: Option<Position>,
     /// The greatest completeness that is in the lake and names every streaming table.
     pub(crate) recorded: Option<CommitReceipt>,
     pub(crate) rules: Rules,

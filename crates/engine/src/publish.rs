@@ -36,9 +36,9 @@ impl Committer<'_> {
     /// Loads that waited for changes to be kept, and have them now.
     pub(crate) async fn publish_settled(&mut self) -> Step<()> {
         for index in 0..self.ledger.entries.len() {
-            let completed = self.ledger.completed.clone();
+            let (sealed, completed) = (self.ledger.sealed.clone(), self.ledger.completed.clone());
             let entry = &mut self.ledger.entries[index];
-            if !entry.settles.as_ref().is_some_and(|settles| completed.covers(settles)) {
+            if !entry.settles.as_ref().zip(sealed).is_some_and(|(settles, sealed)| sealed.covers(settles)) {
                 continue;
             }
             let Some(loaded) = entry.loaded.take() else { continue };

@@ -69,6 +69,7 @@ pub(crate) async fn session(
     let ledger = Ledger {
         entries: found.iter().zip(&plan.tables).map(|(found, planned)| entry(found, planned)).collect(),
         completed: plan.read.clone(),
+        sealed: None,
         recorded: plan.recorded.clone(),
         rules: settings.rules,
     };

@@ -56,8 +56,8 @@ impl FromStr for Lsn {
 /// The end of a committed transaction in a source's log.
 ///
 /// Written with its kind before it, in stamps and in local state alike: `postgres:16/B374D848`, `mysql:GTIDSET`,
-/// `mariadb:0-1-100`, `binlog:binlog.000012:157;created=1700000000`. Positions of different kinds are of different logs:
-/// neither covers the other.
+/// `mariadb:0-1-100`, `binlog:binlog.000012:157;created=1700000000`. Positions of different kinds do not cover each other,
+/// except that a GTID position with its place beside it covers the places before that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
     /// The end LSN of a commit record: the first byte after it. Monotone in commit order.
@@ -104,6 +104,10 @@ impl Position {
             (Self::MySql(a), Self::MySql(b)) => a.executed.is_superset(&b.executed),
             (Self::MariaDb(a), Self::MariaDb(b)) => a.covers(b),
             (Self::Binlog(a), Self::Binlog(b)) => a.applied >= b.applied,
+            // Whoever knows where it stands in the log knows whether that is at or beyond a place in it.
+            (Self::MySql(_) | Self::MariaDb(_), Self::Binlog(b)) => {
+                self.binlog_offset().is_some_and(|at| *at >= b.applied)
+            }
             _ => false,
         }
     }
@@ -231,6 +235,7 @@ mod tests {
             "mysql:SERVER:1-5:7",
             "mysql:SERVER:1-5;last=SERVER:5/1700000000000001@binlog.000002:157",
             "mysql:SERVER:tag:1-5;last=SERVER:tag:5/1",
+            "mysql:SERVER:1-5;open=SERVER:2:4;last=SERVER:5/1@b.000001:4",
             "mariadb:",
             "mariadb:0-1-100,1-2-5",
             "mariadb:0-1-100,1-2-5;resume=0-3-90@mysqld-bin.000002:157",
@@ -253,6 +258,19 @@ mod tests {
                 "mysql:SERVER:1-6;last=SERVER:6/2@b.000002:4",
                 "mysql:SERVER:1-5;last=SERVER:5/1@b.000001:9",
                 "mysql:SERVER:1-6;last=SERVER:6/2@b.000002:4",
+            ),
+            // 3 is prepared, 6 decides it.
+            (
+                "mysql:SERVER:1-5;open=SERVER:3",
+                "mysql:SERVER:1-6",
+                "mysql:SERVER:1-5;open=SERVER:3",
+                "mysql:SERVER:1-6",
+            ),
+            (
+                "mysql:SERVER:1-2",
+                "mysql:SERVER:1-3;open=SERVER:3",
+                "mysql:SERVER:1-2",
+                "mysql:SERVER:1-3;open=SERVER:3",
             ),
             ("mariadb:0-1-5,1-1-2", "mariadb:0-2-7", "mariadb:0-1-5", "mariadb:0-2-7,1-1-2"),
             ("mariadb:0-1-5;resume=0-1-2", "mariadb:0-1-7", "mariadb:0-1-5;resume=0-1-2", "mariadb:0-1-7"),
@@ -279,6 +297,19 @@ mod tests {
             for (j, b) in kinds.iter().enumerate() {
                 assert_eq!(a.covers(b), i == j, "{a} covers {b}");
             }
+        }
+    }
+
+    #[test]
+    fn a_position_with_its_place_covers_the_places_before_it() {
+        for (position, covered) in [
+            ("mysql:SERVER:1@b.000002:157", true),
+            ("mysql:SERVER:1@b.000002:156", false),
+            ("mysql:SERVER:1", false),
+            ("mariadb:0-1-1@b.000010:4", true),
+            ("mariadb:0-1-1@b.000001:999", false),
+        ] {
+            assert_eq!(at(position).covers(&at("binlog:b.000002:157;created=0")), covered, "{position}");
         }
     }
 

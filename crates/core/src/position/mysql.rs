@@ -1,7 +1,7 @@
 //! Positions in the logs of MySQL and MariaDB.
 //!
 //! With XA a transaction's rows come at its PREPARE and count from its COMMIT on. So these positions keep apart what was
-//! applied and where reading must go on to see the rows of what is still prepared: a GTID set leaves the open PREPAREs out,
+//! applied and what must be read again to see the rows of what is still prepared: beside a GTID set stand the open PREPAREs,
 //! the others carry a second point to read from.
 
 use std::collections::BTreeMap;
@@ -77,11 +77,13 @@ pub struct LastGtid {
     pub committed_at: u64,
 }
 
-/// MySQL with GTIDs: the transactions executed, less the XA PREPAREs that are still open.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// MySQL with GTIDs: the transactions executed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GtidPosition {
     /// The transactions.
     pub executed: Arc<GtidSet>,
+    /// Those of them that are XA PREPAREs neither committed nor rolled back yet: their rows must be read again.
+    pub open: Arc<GtidSet>,
     /// The newest of them, where it is known.
     pub last: Option<LastGtid>,
     /// Where the server's log stood, for measuring distances only.
@@ -91,7 +93,7 @@ pub struct GtidPosition {
 impl GtidPosition {
     /// A position of nothing but its transactions.
     pub fn new(executed: GtidSet) -> Self {
-        Self { executed: Arc::new(executed), last: None, at: None }
+        Self { executed: Arc::new(executed), ..Self::default() }
     }
 
     pub(super) fn meet(&self, other: &Self) -> Self {
@@ -99,7 +101,9 @@ impl GtidPosition {
         let held = |last: &&LastGtid| executed.contains(&last.source, last.number);
         let last = self.last.as_ref().filter(held).or_else(|| other.last.as_ref().filter(held)).cloned();
         let at = self.at.as_ref().zip(other.at.as_ref()).map(|(a, b)| a.min(b).clone());
-        Self { executed: Arc::new(executed), last, at }
+        // What either has not seen decided is not decided in both.
+        let open = self.open.union(&other.open).intersection(&executed);
+        Self { executed: Arc::new(executed), open: Arc::new(open), last, at }
     }
 
     pub(super) fn join(&self, other: &Self) -> Self {
@@ -110,7 +114,10 @@ impl GtidPosition {
             Arc::new(newer.executed.union(&older.executed))
         };
         let last = newer.last.clone().or_else(|| older.last.clone());
-        Self { executed, last, at: self.at.clone().max(other.at.clone()) }
+        // What one has seen decided is decided.
+        let undecided = |a: &Self, b: &Self| a.open.difference(&b.executed.difference(&b.open));
+        let open = Arc::new(undecided(self, other).union(&undecided(other, self)));
+        Self { executed, open, last, at: self.at.clone().max(other.at.clone()) }
     }
 }
 
@@ -235,9 +242,12 @@ impl FromStr for MariaDbPosition {
 }
 
 impl fmt::Display for GtidPosition {
-    /// The GTID set, with `;last=GTID/microseconds` and `@` the place where they are known.
+    /// The GTID set, with `;open=` the open PREPAREs, `;last=GTID/microseconds` and `@` the place where there are such.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.executed.fmt(f)?;
+        if !self.open.is_empty() {
+            write!(f, ";open={}", self.open)?;
+        }
         if let Some(LastGtid { source, number, committed_at }) = &self.last {
             write!(f, ";last={source}:{number}/{committed_at}")?;
         }
@@ -253,7 +263,8 @@ impl FromStr for GtidPosition {
             Some((rest, at)) => (rest, Some(at.parse()?)),
             None => (text, None),
         };
-        let (set, last) = rest.split_once(";last=").map_or((rest, None), |(set, last)| (set, Some(last)));
+        let (sets, last) = rest.split_once(";last=").map_or((rest, None), |(sets, last)| (sets, Some(last)));
+        let (set, open) = sets.split_once(";open=").unwrap_or((sets, ""));
         let last = match last {
             Some(last) => {
                 let error = || ParsePositionError::new(text, "a GTID and when it was committed after 'last='");
@@ -269,7 +280,7 @@ impl FromStr for GtidPosition {
             }
             None => None,
         };
-        Ok(Self { executed: Arc::new(set.parse()?), last, at })
+        Ok(Self { executed: Arc::new(set.parse()?), open: Arc::new(open.parse()?), last, at })
     }
 }
 
