@@ -1,0 +1,203 @@
+//! How the cells of one column are read: how long each is in a row, and what becomes of its bytes.
+
+use calve_core::ColumnBuffer;
+
+use super::decimal::Layout;
+use super::table_map::{Shape, code};
+use super::text::Charset;
+use super::value::{CellError, malformed};
+use super::wire::{Malformed, Reader, uint_le};
+use super::{decimal, geometry, json, temporal, value};
+
+/// How long a cell is (`Field::pack`, `calc_field_size`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    Fixed(usize),
+    /// As many bytes as a little-endian number of this many bytes says.
+    Prefixed(usize),
+}
+
+impl Length {
+    /// None for a type that no row of this code can hold.
+    pub(super) fn of(shape: Shape) -> Option<Self> {
+        let modifier = usize::from(shape.modifier);
+        let fraction = |whole: usize| (modifier <= 6).then(|| Self::Fixed(whole + modifier.div_ceil(2)));
+        Some(match shape.code {
+            code::TINY | code::YEAR => Self::Fixed(1),
+            code::SHORT => Self::Fixed(2),
+            code::INT24 | code::DATE | code::NEWDATE | code::TIME => Self::Fixed(3),
+            code::LONG | code::TIMESTAMP => Self::Fixed(4),
+            code::LONGLONG | code::DATETIME => Self::Fixed(8),
+            code::FLOAT if modifier == 4 => Self::Fixed(4),
+            code::DOUBLE if modifier == 8 => Self::Fixed(8),
+            code::TIME2 => fraction(3)?,
+            code::TIMESTAMP2 => fraction(4)?,
+            code::DATETIME2 => fraction(5)?,
+            code::NEWDECIMAL => {
+                let [precision, scale] = shape.modifier.to_be_bytes();
+                Self::Fixed(Layout::new(precision, scale)?.bytes())
+            }
+            code::BIT if (1..=64).contains(&modifier) => Self::Fixed(modifier.div_ceil(8)),
+            code::ENUM if (1..=2).contains(&modifier) => Self::Fixed(modifier),
+            code::SET if matches!(modifier, 1..=4 | 8) => Self::Fixed(modifier),
+            code::STRING | code::VAR_STRING | code::VARCHAR | code::VARCHAR_COMPRESSED => {
+                Self::Prefixed(if modifier > 255 { 2 } else { 1 })
+            }
+            code::BLOB | code::BLOB_COMPRESSED | code::JSON | code::GEOMETRY if (1..=4).contains(&modifier) => {
+                Self::Prefixed(modifier)
+            }
+            _ => return None,
+        })
+    }
+
+    pub(super) fn take<'a>(self, reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+        match self {
+            Self::Fixed(bytes) => reader.take(bytes),
+            Self::Prefixed(bytes) => {
+                let length = reader.uint(bytes)?;
+                reader.take_u64(length)
+            }
+        }
+    }
+}
+
+/// Memory that values are put together in, kept from one to the next.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    text: Vec<u8>,
+    inflated: Vec<u8>,
+}
+
+/// What becomes of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Up to `int` in the lake, or `long`.
+    Int {
+        unsigned: bool,
+        long: bool,
+    },
+    UnsignedLong,
+    /// `TINYINT(1)` where it is wanted as a boolean.
+    Flag,
+    Float,
+    Double,
+    Decimal(Layout),
+    DecimalText {
+        layout: Layout,
+        zerofill: bool,
+    },
+    Bit,
+    Bits(u16),
+    Year,
+    Date,
+    Time(u16),
+    Datetime(u16),
+    Instant(u16),
+    OldTime,
+    OldDatetime,
+    OldInstant,
+    Text {
+        charset: Charset,
+        /// Of a CHAR.
+        pad_spaces: bool,
+        compressed: bool,
+    },
+    Bytes {
+        compressed: bool,
+    },
+    /// `BINARY(n)`.
+    Padded(usize),
+    Label(Box<[Box<str>]>),
+    Labels(Box<[Box<str>]>),
+    Json,
+    Geometry,
+    Uuid,
+    Inet4,
+    Inet6,
+}
+
+impl Kind {
+    /// Appends a cell. On an error nothing was.
+    pub(super) fn push(&self, bytes: &[u8], scratch: &mut Scratch, out: &mut ColumnBuffer) -> Result<(), CellError> {
+        match self {
+            Self::Int { unsigned: false, long } => value::push_signed(value::signed_le(bytes), *long, out),
+            // Four bytes at most.
+            Self::Int { unsigned: true, long } => value::push_signed(uint_le(bytes).cast_signed(), *long, out),
+            Self::UnsignedLong => {
+                value::push_unsigned_long(uint_le(bytes), out);
+                Ok(())
+            }
+            Self::Flag => value::push_flag(value::signed_le(bytes), out),
+            Self::Float => {
+                out.push_f32(f32::from_le_bytes(array(bytes, "a FLOAT of 4 bytes")?));
+                Ok(())
+            }
+            Self::Double => {
+                out.push_f64(f64::from_le_bytes(array(bytes, "a DOUBLE of 8 bytes")?));
+                Ok(())
+            }
+            Self::Decimal(layout) => decimal::push_decimal(bytes, *layout, out),
+            Self::DecimalText { layout, zerofill } => {
+                decimal::push_decimal_text(bytes, *layout, *zerofill, &mut scratch.text, out)
+            }
+            Self::Bit => value::push_bit(bytes, out),
+            Self::Bits(bits) => value::push_bits(bytes, *bits, out),
+            Self::Year => {
+                let [year] = array(bytes, "a YEAR of 1 byte")?;
+                value::push_year(year, out);
+                Ok(())
+            }
+            Self::Date => temporal::push_date(temporal::read_date(bytes), out),
+            Self::Time(decimals) => temporal::push_time(temporal::read_time(bytes, *decimals)?, out),
+            Self::Datetime(decimals) => {
+                let (date, time) = temporal::read_datetime(bytes, *decimals)?;
+                temporal::push_datetime(date, time, out)
+            }
+            Self::Instant(decimals) => {
+                let (seconds, microsecond) = temporal::read_instant(bytes, *decimals)?;
+                temporal::push_instant(seconds, microsecond, out)
+            }
+            Self::OldTime => temporal::push_time(temporal::read_old_time(bytes), out),
+            Self::OldDatetime => {
+                let (date, time) = temporal::read_old_datetime(bytes)?;
+                temporal::push_datetime(date, time, out)
+            }
+            Self::OldInstant => temporal::push_instant(temporal::read_old_instant(bytes), 0, out),
+            Self::Text { charset, pad_spaces, compressed } => {
+                let bytes = inflated(bytes, *compressed, &mut scratch.inflated)?;
+                value::push_text(bytes, *charset, *pad_spaces, &mut scratch.text, out)
+            }
+            Self::Bytes { compressed } => Ok(out.push_bytes(inflated(bytes, *compressed, &mut scratch.inflated)?)?),
+            Self::Padded(length) => value::push_padded(bytes, *length, &mut scratch.text, out),
+            Self::Label(labels) => value::push_label(uint_le(bytes), labels, out),
+            Self::Labels(labels) => value::push_labels(uint_le(bytes), labels, &mut scratch.text, out),
+            Self::Json => json::push_json(bytes, &mut scratch.text, out),
+            Self::Geometry => geometry::push_geometry(bytes, &mut scratch.text, out),
+            Self::Uuid => value::push_uuid(bytes, out),
+            Self::Inet4 => value::push_inet4(bytes, out),
+            Self::Inet6 => value::push_inet6(bytes, out),
+        }
+    }
+
+    /// Appends a document that the log has as changes of the one before.
+    pub(super) fn push_json_diff(
+        before: &[u8],
+        diff: &[u8],
+        scratch: &mut Scratch,
+        out: &mut ColumnBuffer,
+    ) -> Result<(), CellError> {
+        super::json_diff::push_changed(before, diff, &mut scratch.text, out)
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8], expected: &'static str) -> Result<[u8; N], CellError> {
+    bytes.try_into().map_err(|_| malformed(expected))
+}
+
+fn inflated<'a>(bytes: &'a [u8], compressed: bool, into: &'a mut Vec<u8>) -> Result<&'a [u8], CellError> {
+    if !compressed {
+        return Ok(bytes);
+    }
+    value::decompress(bytes, into)?;
+    Ok(into)
+}

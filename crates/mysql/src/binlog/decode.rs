@@ -1,0 +1,284 @@
+//! Rows of an event into the buffer of a sink: each cell goes from the event's bytes straight into its column.
+
+use calve_core::{BufferFull, ChangeSink, ColumnBuffer, RowBuffer, RowOp, StopReason, TableIndex};
+
+use super::cell::{Kind, Scratch};
+use super::plan::{ColumnPlan, RowPlan, Target};
+use super::rows::{RowsEvent, RowsKind};
+use super::value::CellError;
+use super::wire::{Bits, Malformed, Reader};
+
+const WHAT: &str = "a row";
+
+/// Why rows were not appended. Those before the one at fault were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RowFault {
+    /// The table cannot go on; others can.
+    Stop(StopReason),
+    /// The log is not what it should be.
+    Malformed(Malformed),
+    /// The cells of this column passed 2 GiB: seal the buffer and decode the transaction again.
+    Full { column: String, full: BufferFull },
+}
+
+impl From<Malformed> for RowFault {
+    fn from(error: Malformed) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+/// Why one row could not be appended. The buffer holds a half-finished entry then.
+enum Fault {
+    Cell { column: usize, error: CellError },
+    Null { column: usize },
+    Wire(Malformed),
+}
+
+impl From<Malformed> for Fault {
+    fn from(error: Malformed) -> Self {
+        Self::Wire(error)
+    }
+}
+
+/// What is kept from row to row.
+#[derive(Default)]
+struct Work<'a> {
+    scratch: Scratch,
+    /// Cells of the key before an update, by place in the key.
+    old_key: Vec<&'a [u8]>,
+    /// Documents before an update, in the order of their columns.
+    documents: Vec<Option<&'a [u8]>>,
+}
+
+impl RowPlan {
+    /// Appends the rows of an event to the sink's buffer for `table`, as long as it wants them.
+    ///
+    /// # Panics
+    /// When the sink's buffer is of another schema than the plan.
+    pub(crate) fn decode(
+        &self,
+        rows: &RowsEvent<'_>,
+        table: TableIndex,
+        sink: &mut dyn ChangeSink,
+    ) -> Result<(), RowFault> {
+        if rows.columns != self.columns.len() {
+            let what = format!("a row event has {} columns and its table map {}", rows.columns, self.columns.len());
+            return Err(Malformed::Other(what).into());
+        }
+        let mut work = Work::default();
+        let mut reader = Reader::new(&rows.rows, WHAT);
+        // A stop is for rows that somebody wants; the others need no whole image.
+        if !rows.is_full() {
+            return if reader.is_empty() || sink.rows(table).is_none() { Ok(()) } else { Err(self.not_full()) };
+        }
+        while !reader.is_empty() {
+            let Some(buffer) = sink.rows(table) else {
+                self.skip(rows, &mut reader)?;
+                continue;
+            };
+            assert!(
+                std::sync::Arc::ptr_eq(buffer.schema(), &self.schema) || *buffer.schema() == self.schema,
+                "rows of {} were decoded with the plan of another schema",
+                self.schema.table
+            );
+            if let Err(fault) = self.row(rows, &mut reader, &mut work, buffer) {
+                buffer.discard_row();
+                return Err(self.explain(fault));
+            }
+        }
+        Ok(())
+    }
+
+    fn row<'a>(
+        &self,
+        rows: &RowsEvent<'_>,
+        reader: &mut Reader<'a>,
+        work: &mut Work<'a>,
+        buffer: &mut RowBuffer,
+    ) -> Result<(), Fault> {
+        let op = match rows.kind {
+            RowsKind::Insert => {
+                self.cells(reader, |_, column, cell| match &column.target {
+                    Some(target) => push(target, cell, &mut work.scratch, buffer.image(target.index)),
+                    None => Ok(()),
+                })?;
+                RowOp::Insert
+            }
+            RowsKind::Delete => {
+                self.cells(reader, |_, column, cell| match &column.target {
+                    Some(target @ Target { key: Some(key), .. }) => {
+                        push(target, cell, &mut work.scratch, buffer.old_key(*key))
+                    }
+                    _ => Ok(()),
+                })?;
+                RowOp::Delete
+            }
+            RowsKind::Update => self.update(rows.partial, reader, work, buffer)?,
+        };
+        buffer.finish_row(op);
+        Ok(())
+    }
+
+    /// The key before is appended only where it is another: a row that keeps its key replaces itself.
+    fn update<'a>(
+        &self,
+        partial: bool,
+        reader: &mut Reader<'a>,
+        work: &mut Work<'a>,
+        buffer: &mut RowBuffer,
+    ) -> Result<RowOp, Fault> {
+        work.old_key.clear();
+        work.old_key.resize(self.schema.key.len(), &[]);
+        work.documents.clear();
+        self.cells(reader, |_, column, cell| {
+            if let Some(Target { index, key: Some(key), .. }) = &column.target
+                && let Some(old) = work.old_key.get_mut(*key)
+            {
+                *old = cell.ok_or(Fault::Null { column: *index })?;
+            }
+            if column.is_json {
+                work.documents.push(cell);
+            }
+            Ok(())
+        })?;
+        let changed = self.partial_documents(partial, reader)?;
+        let mut same_key = true;
+        let mut document = 0;
+        self.cells(reader, |_, column, cell| {
+            let place = document;
+            document += usize::from(column.is_json);
+            let Some(target) = &column.target else { return Ok(()) };
+            if let Some(key) = target.key {
+                same_key &= work.old_key.get(key).copied() == cell;
+            }
+            let out = buffer.image(target.index);
+            match cell {
+                Some(diff) if column.is_json && changed.is_some_and(|bits| bits.get(place)) => {
+                    let before =
+                        work.documents.get(place).copied().flatten().ok_or_else(|| {
+                            Malformed::Other("a partial update of a document that was NULL".to_owned())
+                        })?;
+                    Kind::push_json_diff(before, diff, &mut work.scratch, out)
+                        .map_err(|error| Fault::Cell { column: target.index, error })
+                }
+                cell => push(target, cell, &mut work.scratch, out),
+            }
+        })?;
+        if same_key {
+            return Ok(RowOp::Update);
+        }
+        let keys = self.columns.iter().filter_map(|column| column.target.as_ref());
+        for (target, key) in keys.filter_map(|target| target.key.map(|key| (target, key))) {
+            let cell = work.old_key.get(key).copied();
+            push(target, cell, &mut work.scratch, buffer.old_key(key))?;
+        }
+        Ok(RowOp::UpdateFrom)
+    }
+
+    /// A row after a partial update begins with options, and where they say so with a bit for each document: whether it is
+    /// there as its changes (`Rows_event`, "partial bits").
+    fn partial_documents<'a>(&self, partial: bool, reader: &mut Reader<'a>) -> Result<Option<Bits<'a>>, Malformed> {
+        if !partial {
+            return Ok(None);
+        }
+        match reader.packed()? {
+            0 => Ok(None),
+            1 => reader.bits(self.documents).map(Some),
+            value => Err(Malformed::Value { what: "set of options of a partial row that is understood", value }),
+        }
+    }
+
+    /// Walks over one image, cell by cell.
+    fn cells<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        mut each: impl FnMut(usize, &ColumnPlan, Option<&'a [u8]>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let nulls = reader.bits(self.columns.len())?;
+        for (place, column) in self.columns.iter().enumerate() {
+            let cell = if nulls.get(place) { None } else { Some(column.length.take(reader)?) };
+            each(place, column, cell)?;
+        }
+        Ok(())
+    }
+
+    fn skip(&self, rows: &RowsEvent<'_>, reader: &mut Reader<'_>) -> Result<(), RowFault> {
+        let image = |reader: &mut Reader<'_>| match self.cells(reader, |_, _, _| Ok(())) {
+            Err(Fault::Wire(error)) => Err(error),
+            _ => Ok(()),
+        };
+        image(reader)?;
+        if rows.kind == RowsKind::Update {
+            self.partial_documents(rows.partial, reader)?;
+            image(reader)?;
+        }
+        Ok(())
+    }
+
+    fn not_full(&self) -> RowFault {
+        let table = &self.schema.table;
+        RowFault::Stop(StopReason {
+            state: "row image not full".into(),
+            detail: format!(
+                "a change of {table} was logged without all columns: its session had another binlog_row_image than FULL"
+            ),
+            remedy: format!(
+                "set binlog_row_image=FULL on the server and in the session that sets it, then run `calve reload {table}`"
+            ),
+        })
+    }
+
+    fn explain(&self, fault: Fault) -> RowFault {
+        let table = &self.schema.table;
+        let name = |column: usize| self.schema.columns.get(column).map_or("?", |column| column.name.as_str());
+        let is_key = |column: usize| self.schema.key.contains(&column);
+        let unrepresentable = |column: usize, what: &str| {
+            RowFault::Stop(StopReason {
+                state: "unrepresentable value".into(),
+                detail: format!("column {} of a row holds {what}", name(column)),
+                remedy: format!("change the value in the source, then run `calve reload {table}`"),
+            })
+        };
+        match fault {
+            Fault::Wire(error) => error.into(),
+            Fault::Cell { column, error: CellError::Unrepresentable { what } } => unrepresentable(column, what),
+            Fault::Cell { column, error: CellError::ZeroDate } if is_key(column) => {
+                unrepresentable(column, "a zero date, which no key can have")
+            }
+            Fault::Cell { column, error: CellError::ZeroDate } => {
+                unrepresentable(column, "a zero date, and may not be NULL in the lake")
+            }
+            Fault::Cell { column, error: CellError::Malformed { expected } } => {
+                RowFault::Malformed(Malformed::Cell { column: format!("{} of {table}", name(column)), expected })
+            }
+            Fault::Cell { column, error: CellError::Full(full) } => {
+                RowFault::Full { column: format!("{} of {table}", name(column)), full }
+            }
+            Fault::Null { column } => RowFault::Stop(StopReason {
+                state: if is_key(column) { "unrepresentable value" } else { "schema changed" }.into(),
+                detail: format!("column {} may not be NULL, and is NULL in a row", name(column)),
+                remedy: format!("run `calve reload {table}`"),
+            }),
+        }
+    }
+}
+
+/// Appends a cell, with NULL in place of a zero date where that may be.
+fn push(target: &Target, cell: Option<&[u8]>, scratch: &mut Scratch, out: &mut ColumnBuffer) -> Result<(), Fault> {
+    let may_be_null = target.nullable && target.key.is_none();
+    let Some(bytes) = cell else {
+        if !may_be_null {
+            return Err(Fault::Null { column: target.index });
+        }
+        out.push_null();
+        return Ok(());
+    };
+    match target.kind.push(bytes, scratch, out) {
+        Err(CellError::ZeroDate) if may_be_null => {
+            out.push_null();
+            target.note_zero_date();
+            Ok(())
+        }
+        pushed => pushed.map_err(|error| Fault::Cell { column: target.index, error }),
+    }
+}

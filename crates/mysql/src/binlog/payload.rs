@@ -1,0 +1,171 @@
+//! A transaction compressed as a whole (`binlog_transaction_compression`): its events one after the other, decompressed as a
+//! stream, so that memory holds one of them at a time.
+//!
+//! Inner events are as outside, but without checksums and positions (`Transaction_payload_event`).
+
+use std::io::{BufReader, Read};
+
+use super::event::{Header, kind};
+use super::wire::{Malformed, Reader};
+
+const WHAT: &str = "a compressed transaction";
+/// No event is larger: `max_allowed_packet` of replication allows 1 GiB (`MAX_MAX_ALLOWED_PACKET`).
+const EVENT_LIMIT: u64 = 1 << 30;
+
+/// The event that holds a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Payload<'a> {
+    compression: Compression,
+    /// Bytes of the inner events.
+    uncompressed: u64,
+    payload: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    Zstd,
+    None,
+}
+
+impl<'a> Payload<'a> {
+    /// Fields of a type, a length and a value, up to the type 0; then the payload.
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(body, WHAT);
+        let (mut size, mut compression, mut uncompressed) = (None, None, None);
+        loop {
+            let field = reader.packed()?;
+            if field == 0 {
+                break;
+            }
+            let mut value = Reader::new(reader.packed_bytes()?, WHAT);
+            match field {
+                1 => size = Some(value.packed()?),
+                2 => {
+                    compression = Some(match value.packed()? {
+                        0 => Compression::Zstd,
+                        255 => Compression::None,
+                        value => {
+                            return Err(Malformed::Value { what: "compression that is understood", value });
+                        }
+                    });
+                }
+                3 => uncompressed = Some(value.packed()?),
+                // Each field has its length so that readers can pass over those of later versions.
+                _ => {}
+            }
+        }
+        let (Some(size), Some(compression)) = (size, compression) else {
+            return Err(Malformed::Short { what: WHAT });
+        };
+        let payload = reader.take_u64(size)?;
+        reader.end()?;
+        let uncompressed = match (compression, uncompressed) {
+            (_, Some(bytes)) => bytes,
+            (Compression::None, None) => size,
+            (Compression::Zstd, None) => return Err(Malformed::Short { what: WHAT }),
+        };
+        Ok(Self { compression, uncompressed, payload })
+    }
+
+    /// The events of the transaction, in order.
+    pub(crate) fn events(&self) -> Result<PayloadEvents<'a>, Malformed> {
+        let stream = match self.compression {
+            Compression::None => Stream::Plain(self.payload),
+            Compression::Zstd => {
+                let decoder = zstd::stream::read::Decoder::with_buffer(self.payload)
+                    .map_err(|_| Malformed::Compression { what: WHAT })?;
+                Stream::Zstd(BufReader::with_capacity(64 << 10, decoder))
+            }
+        };
+        Ok(PayloadEvents { stream, left: self.uncompressed, event: Vec::new(), failed: false })
+    }
+}
+
+enum Stream<'a> {
+    Plain(&'a [u8]),
+    Zstd(BufReader<zstd::stream::read::Decoder<'static, &'a [u8]>>),
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(bytes) => bytes.read(buffer),
+            Self::Zstd(decoder) => decoder.read(buffer),
+        }
+    }
+}
+
+/// Inner events of a [`Payload`], one at a time.
+pub(crate) struct PayloadEvents<'a> {
+    stream: Stream<'a>,
+    /// Bytes of events that are still to come.
+    left: u64,
+    /// The body of the last event.
+    event: Vec<u8>,
+    failed: bool,
+}
+
+impl PayloadEvents<'_> {
+    /// The next event's header and body; None after the last. After an error there is none.
+    pub(crate) fn next(&mut self) -> Option<Result<(Header, &[u8]), Malformed>> {
+        if self.failed {
+            return None;
+        }
+        let next = self.read();
+        self.failed = !matches!(next, Ok(Some(_)));
+        match next {
+            Ok(header) => header.map(|header| Ok((header, self.event.as_slice()))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Header>, Malformed> {
+        if self.left == 0 {
+            // The length is checked both ways: nothing may follow.
+            return match self.stream.read(&mut [0]) {
+                Ok(0) => Ok(None),
+                Ok(bytes) => Err(Malformed::Long { what: WHAT, bytes }),
+                Err(_) => Err(Malformed::Compression { what: WHAT }),
+            };
+        }
+        let mut header = [0; Header::LENGTH];
+        self.fill_exact(&mut header)?;
+        let header = Header::parse(&header)?;
+        let length = u64::from(header.size)
+            .checked_sub(Header::LENGTH as u64)
+            .filter(|length| *length <= self.left)
+            .ok_or(Malformed::Value { what: "size of an event", value: header.size.into() })?;
+        if length > EVENT_LIMIT {
+            return Err(Malformed::TooLarge { what: WHAT, bytes: length });
+        }
+        if header.kind == kind::TRANSACTION_PAYLOAD {
+            return Err(Malformed::Value { what: "kind of event inside a payload", value: header.kind.into() });
+        }
+        self.event.clear();
+        // Grows as bytes come, so a length that lies costs nothing.
+        let read = (&mut self.stream)
+            .take(length)
+            .read_to_end(&mut self.event)
+            .map_err(|_| Malformed::Compression { what: WHAT })?;
+        if read as u64 != length {
+            return Err(Malformed::Short { what: WHAT });
+        }
+        self.left -= length;
+        Ok(Some(header))
+    }
+
+    fn fill_exact(&mut self, buffer: &mut [u8]) -> Result<(), Malformed> {
+        let length = buffer.len() as u64;
+        self.left = self.left.checked_sub(length).ok_or(Malformed::Short { what: WHAT })?;
+        self.stream.read_exact(buffer).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Malformed::Short { what: WHAT },
+            _ => Malformed::Compression { what: WHAT },
+        })
+    }
+}
+
+impl std::fmt::Debug for PayloadEvents<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PayloadEvents").field("left", &self.left).finish_non_exhaustive()
+    }
+}
