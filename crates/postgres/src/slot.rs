@@ -141,8 +141,11 @@ pub(crate) async fn create(config: &ConnectConfig, slot: &str) -> Result<()> {
     connection.close().await;
     match reply {
         Reply::Rows(_) => Ok(()),
-        // Somebody was faster; what it is shows when it is looked up.
-        Reply::Refused(error) if error.code == code::DUPLICATE_OBJECT => Ok(()),
+        // Somebody was faster, or makes one at this moment; what it is shows when it is looked up again.
+        Reply::Refused(error) if error.code == code::DUPLICATE_OBJECT => Err(Error::new(
+            ErrorKind::Retry,
+            format!("{error}: another connection made it just now, or waits for running transactions to make it"),
+        )),
         Reply::Refused(error) => Err(create_error(slot, &error)),
     }
 }
@@ -274,9 +277,9 @@ pub(crate) fn stream_error(slot: &str, error: &ServerError) -> Error {
              are missing; run SELECT pg_drop_replication_slot({}) and then `calve reload --all`",
             literal(slot)
         )),
-        code::UNDEFINED_OBJECT => {
-            gone(format!("{error}: the log it kept is gone; run `calve reload --all` to read the tables again"))
-        }
+        // It was there when the tables were looked at. Whether they lose anything by it is found when that is done again: a slot
+        // whose maker was killed before it was finished goes by itself, and nobody has read from it.
+        code::UNDEFINED_OBJECT => Error::new(ErrorKind::Retry, format!("{error} any more")),
         code::NOT_IN_PREREQUISITE_STATE
             if error.message.contains("can no longer") || error.message.contains("invalidated") =>
         {

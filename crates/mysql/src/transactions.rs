@@ -1,0 +1,617 @@
+//! Events of the log put together into committed transactions, and pushed into the sink.
+//!
+//! A transaction runs from its GTID event (or BEGIN) to XID or COMMIT; a statement outside of one is a transaction of its
+//! own. Positions are taken only at these ends. The sink hears of a transaction when its first change of a followed table
+//! comes; of the others it hears how far the log is. Rows of an XA transaction are put aside at its PREPARE and count from
+//! its COMMIT on, which is a transaction of its own with no rows in it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use calve_core::{
+    ChangeSink, Error, ErrorKind, LastGtid, Position, Result, RowOp, SourceTable, StopReason, TableIndex, TableName,
+    TransactionPoint,
+};
+
+use crate::binlog::Flavour;
+use crate::binlog::decode::RowFault;
+use crate::binlog::event::{self, Event, Header, StatementPart, kind};
+use crate::binlog::gtid::{Gtid, MariaAlter, MariaGtid, MariaXa};
+use crate::binlog::plan::RowPlan;
+use crate::binlog::query::Query;
+use crate::binlog::rows::RowsEvent;
+use crate::binlog::table_map::TableMap;
+use crate::binlog::wire::Malformed;
+use crate::ddl::{StatementKind, Xid, statement_kind};
+use crate::effects::{Effect, Statements};
+use crate::place::{Place, TransactionGtid, TransactionName};
+use crate::spool::Spool;
+
+/// What a table id of the log stands for.
+#[derive(Debug)]
+enum Mapped {
+    /// A table that is not followed.
+    Other,
+    Followed(TableIndex, Arc<RowPlan>),
+    /// The log's columns are not those of the schema.
+    Changed(TableIndex, String),
+}
+
+/// A transaction that has begun in the log.
+#[derive(Debug)]
+struct Current {
+    name: TransactionName,
+    point: TransactionPoint,
+    /// It is part of the position that reading began at.
+    covered: bool,
+    /// BEGIN was seen, or is implied: statements do not end it.
+    open: bool,
+    /// The sink knows of it.
+    begun: bool,
+    /// Of which XA transaction it is the first half, whose rows wait here.
+    xa: Option<(Xid, Spool)>,
+    /// The second half is still to come: the statement that decides this XA transaction.
+    committed_at: i64,
+    /// Tables that it changed.
+    touched: Vec<TableIndex>,
+    /// Of a two-phase ALTER: not the part that changes the table.
+    announces: bool,
+}
+
+/// The first half of an XA transaction that is not decided.
+#[derive(Debug)]
+struct Prepared {
+    name: TransactionName,
+    rows: Spool,
+}
+
+/// The reader's state from event to event.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    flavour: Flavour,
+    tables: Vec<SourceTable>,
+    indexes: HashMap<TableName, TableIndex>,
+    statements: Statements,
+    /// By table id, each with the bytes it was made from.
+    maps: HashMap<u64, (Vec<u8>, Mapped)>,
+    place: Place,
+    start: Position,
+    current: Option<Current>,
+    prepared: BTreeMap<Xid, Prepared>,
+    spill_dir: PathBuf,
+    /// The last transaction of the position that reading began at, if it was asked for again.
+    expected: Option<LastGtid>,
+    /// The log went on since the sink was told last.
+    quiet: bool,
+}
+
+impl Transactions {
+    /// Reading begins at `start`. With `expected` the log shall bring that transaction again, and be refused if it is another.
+    pub(crate) fn new(
+        flavour: Flavour,
+        lower_case_table_names: u8,
+        start: &Position,
+        expected: Option<LastGtid>,
+        tables: &[SourceTable],
+        spill_dir: PathBuf,
+    ) -> Result<Self> {
+        let indexes: HashMap<_, _> =
+            tables.iter().enumerate().map(|(index, table)| (table.name.clone(), TableIndex(index))).collect();
+        let names = tables.iter().map(|table| table.name.clone()).collect();
+        Ok(Self {
+            flavour,
+            tables: tables.to_vec(),
+            indexes,
+            statements: Statements::new(flavour, lower_case_table_names, names),
+            maps: HashMap::new(),
+            place: Place::new(start)?,
+            start: start.clone(),
+            current: None,
+            prepared: BTreeMap::new(),
+            spill_dir,
+            expected,
+            quiet: false,
+        })
+    }
+
+    /// Where reading stands: after the last transaction that is over.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Identifiers of the XA transactions that are prepared and not decided.
+    pub(crate) fn is_prepared(&self, xid: &Xid) -> bool {
+        self.prepared.contains_key(xid)
+    }
+
+    /// The sink is in the middle of a transaction.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.begun)
+    }
+
+    /// Tells the sink how far the log is, if nothing else told it.
+    pub(crate) fn tell_quiet(&mut self, sink: &mut dyn ChangeSink) {
+        if std::mem::take(&mut self.quiet) && self.current.is_none() {
+            sink.idle(self.place.position());
+        }
+    }
+
+    /// Handles an event.
+    pub(crate) fn event(&mut self, header: Header, body: &[u8], sink: &mut dyn ChangeSink) -> Result<()> {
+        if !header.is_artificial() && header.kind != kind::ROTATE && !is_heartbeat(header.kind) {
+            self.place.event_ended(header.log_pos);
+        }
+        self.inner(header, body, sink)
+    }
+
+    /// An event as it is, or as it comes out of a compressed transaction.
+    fn inner(&mut self, header: Header, body: &[u8], sink: &mut dyn ChangeSink) -> Result<()> {
+        if header.kind == kind::TABLE_MAP && self.is_known(body) {
+            return self.keep_aside(header.kind, body);
+        }
+        let event = event::parse(self.flavour, &header, body).map_err(|error| self.malformed(&error))?;
+        match event {
+            Event::FormatDescription(description) => {
+                self.file_begun(description.timestamp)?;
+                self.maps.clear();
+                if !header.is_artificial() {
+                    // What a crash cut off was never committed, and has no end in the file before this one.
+                    self.cut_off(sink);
+                    self.quiet_end();
+                }
+            }
+            Event::Rotate { file, position } => self.place.rotate(file, position),
+            Event::Heartbeat { file, position } => {
+                self.place.heartbeat(file, position);
+                self.quiet_end();
+            }
+            Event::Gtid(gtid) => self.begin(&header, &gtid, sink)?,
+            Event::MariaGtid(gtid) => self.begin_maria(&header, &gtid, sink)?,
+            Event::Query(query) => self.query(&header, &query, sink)?,
+            Event::Xid => self.commit(sink)?,
+            Event::XaPrepare(prepare) => {
+                let xid = owned(&prepare.xid);
+                if prepare.one_phase { self.decide_own(&xid, sink)? } else { self.prepare(&xid)? }
+            }
+            Event::TableMap(map) => {
+                self.table_map(&map, body);
+                self.keep_aside(header.kind, body)?;
+            }
+            Event::Rows(rows) => {
+                if !self.put_aside(&rows, header.kind, body)? {
+                    self.rows(&rows, sink)?;
+                }
+            }
+            Event::Payload(payload) => {
+                let mut events = payload.events().map_err(|error| self.malformed(&error))?;
+                while let Some(inner) = events.next() {
+                    let (header, body) = inner.map_err(|error| self.malformed(&error))?;
+                    self.inner(header, body, sink)?;
+                }
+            }
+            Event::Incident { number, message } => {
+                return Err(Error::new(
+                    ErrorKind::SourceGone,
+                    format!(
+                        "the log says that it lacks changes (incident {number}: {}) at {}; run `calve reload --all`",
+                        String::from_utf8_lossy(message),
+                        self.place.position()
+                    ),
+                ));
+            }
+            Event::Statement(StatementPart::LoadData) => {
+                let all: Vec<_> = (0..self.tables.len()).map(TableIndex).collect();
+                for table in all {
+                    self.stop_wanted(table, sink, |table| {
+                        by_statement(table, "LOAD DATA was logged as a statement")
+                    })?;
+                }
+            }
+            // Only what a statement needs; the statement itself is looked at when it comes.
+            Event::Statement(_) | Event::Stop | Event::PreviousGtids(_) | Event::GtidList(_) | Event::Aside(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A file of the name that the position has must be the file that it was taken in.
+    fn file_begun(&mut self, timestamp: u32) -> Result<()> {
+        if let (Position::Binlog(start), Some(at)) = (&self.start, self.place.at())
+            && start.created != 0
+            && start.applied.file == at.file
+            && start.created != timestamp
+        {
+            return Err(Error::new(
+                ErrorKind::SourceGone,
+                format!(
+                    "file {} of the log is not the one that was replicated under this name: the log was reset, or the server                      was restored from a backup; run `calve reload --all`",
+                    at.file
+                ),
+            ));
+        }
+        self.place.file_begun(timestamp);
+        Ok(())
+    }
+
+    fn begin(&mut self, header: &Header, gtid: &Gtid, sink: &mut dyn ChangeSink) -> Result<()> {
+        let id = gtid.id.clone().map(|(source, number)| TransactionGtid::MySql {
+            source,
+            number,
+            committed_at: gtid.original_commit_us,
+        });
+        if let (Some(TransactionGtid::MySql { source, number, committed_at }), Some(expected)) = (&id, &self.expected)
+            && (source, *number) == (&expected.source, expected.number)
+        {
+            if *committed_at != expected.committed_at {
+                return Err(Error::new(
+                    ErrorKind::SourceGone,
+                    format!(
+                        "transaction {source}:{number} is not the one that was replicated under this GTID: the server's log was \
+                         reset, or it was restored from a backup; run `calve reload --all`"
+                    ),
+                ));
+            }
+            self.expected = None;
+        }
+        let committed_at = match gtid.immediate_commit_us {
+            0 => i64::from(header.timestamp) * 1_000_000,
+            us => i64::try_from(us).unwrap_or(i64::MAX),
+        };
+        self.begin_named(header, id, committed_at, sink)
+    }
+
+    fn begin_maria(&mut self, header: &Header, gtid: &MariaGtid<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
+        let id = TransactionGtid::MariaDb { domain: gtid.domain, gtid: gtid.gtid };
+        self.begin_named(header, Some(id), i64::from(header.timestamp) * 1_000_000, sink)?;
+        if let Some(current) = &mut self.current {
+            current.open = !gtid.standalone;
+            current.announces = matches!(gtid.alter, Some(MariaAlter::Start | MariaAlter::Rollback(_)));
+            if let Some(MariaXa::Prepared(xid)) = &gtid.xa {
+                current.xa = Some((owned(xid), Spool::default()));
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_named(
+        &mut self,
+        header: &Header,
+        gtid: Option<TransactionGtid>,
+        committed_at: i64,
+        sink: &mut dyn ChangeSink,
+    ) -> Result<()> {
+        // One that has no end was cut off by a crash of the server.
+        self.cut_off(sink);
+        let name = TransactionName { gtid, start: self.place.start_of_event(header.size) };
+        let point = self.place.point(&name)?;
+        let covered = self.start.covers_transaction(&point);
+        self.current = Some(Current {
+            name,
+            point,
+            covered,
+            open: false,
+            begun: false,
+            xa: None,
+            committed_at,
+            touched: Vec::new(),
+            announces: false,
+        });
+        Ok(())
+    }
+
+    fn query(&mut self, header: &Header, query: &Query<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
+        let kind = statement_kind(&query.sql);
+        if self.current.is_none() {
+            // Logs of servers without GTID events.
+            self.begin_named(header, None, i64::from(header.timestamp) * 1_000_000, sink)?;
+        }
+        match kind {
+            StatementKind::Begin => self.present().open = true,
+            StatementKind::Commit => self.commit(sink)?,
+            StatementKind::Rollback => self.roll_back(sink)?,
+            StatementKind::Savepoint => {
+                // The log holds what was rolled back to a savepoint only where a table without transactions was changed too,
+                // and then it holds it as it was done.
+                if query.sql.trim_ascii_start().get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"ROLLBACK")) {
+                    for table in self.present().touched.clone() {
+                        self.stop_wanted(table, sink, |table| StopReason {
+                            state: "not replicable".into(),
+                            detail: "a transaction changed it and a table without transactions, and was rolled back in part"
+                                .into(),
+                            remedy: format!("run `calve reload {table}`"),
+                        })?;
+                    }
+                }
+            }
+            StatementKind::XaStart(xid) => {
+                let current = self.present();
+                current.open = true;
+                current.xa = Some((xid, Spool::default()));
+            }
+            StatementKind::XaEnd(_) => {}
+            StatementKind::XaPrepare(xid) => self.prepare(&xid)?,
+            StatementKind::XaCommit(xid) => {
+                if self.present().xa.as_ref().is_some_and(|(own, _)| *own == xid) {
+                    self.decide_own(&xid, sink)?;
+                } else {
+                    self.decide(&xid, true, sink)?;
+                }
+            }
+            StatementKind::XaRollback(xid) => self.decide(&xid, false, sink)?,
+            StatementKind::Other => self.statement(query, sink)?,
+        }
+        Ok(())
+    }
+
+    /// The transaction that a statement has found or begun.
+    fn present(&mut self) -> &mut Current {
+        self.current.as_mut().expect("a statement is in a transaction, its own at least")
+    }
+
+    /// A definition, or a change logged as a statement.
+    fn statement(&mut self, query: &Query<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
+        let (covered, announces) = (self.present().covered, self.present().announces);
+        if !covered && !announces {
+            for (table, effect) in self.statements.effects(query) {
+                match effect {
+                    Effect::Truncate => {
+                        if let Some(buffer) = self.wanted(table, sink) {
+                            buffer.finish_row(RowOp::Truncate);
+                        }
+                    }
+                    Effect::Stop(reason) => self.stop_wanted(table, sink, |_| reason)?,
+                }
+            }
+        }
+        let starts = query.sql.trim_ascii_end().ends_with(b"START TRANSACTION");
+        let current = self.present();
+        current.open |= starts;
+        if current.open { Ok(()) } else { self.commit(sink) }
+    }
+
+    fn commit(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(current) = self.current.take() else { return Ok(()) };
+        self.end(&current)?;
+        if current.begun {
+            sink.commit(self.place.position(), current.committed_at);
+            self.quiet = false;
+        }
+        Ok(())
+    }
+
+    /// Rows of the transaction are in the log, because a table without transactions was changed too, and do not count.
+    fn roll_back(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(current) = self.current.take() else { return Ok(()) };
+        if current.begun {
+            sink.abort();
+        }
+        self.end(&current)
+    }
+
+    fn end(&mut self, current: &Current) -> Result<()> {
+        if current.covered {
+            self.place.came_again(&current.name);
+        } else {
+            self.place.ended(&current.name)?;
+            self.quiet = true;
+        }
+        Ok(())
+    }
+
+    /// The log went on, and between transactions nothing is open.
+    fn quiet_end(&mut self) {
+        if self.current.is_none() {
+            self.place.pass_quiet_log();
+            self.quiet = true;
+        }
+    }
+
+    fn cut_off(&mut self, sink: &mut dyn ChangeSink) {
+        if self.current.take().is_some_and(|current| current.begun) {
+            sink.abort();
+        }
+    }
+
+    fn prepare(&mut self, xid: &Xid) -> Result<()> {
+        let Some(mut current) = self.current.take() else { return Ok(()) };
+        let rows = current.xa.take().map(|(_, rows)| rows).unwrap_or_default();
+        self.place.prepared(&current.name);
+        self.end(&current)?;
+        self.prepared.insert(xid.clone(), Prepared { name: current.name, rows });
+        Ok(())
+    }
+
+    /// An XA transaction that is committed in one phase: its rows count now.
+    fn decide_own(&mut self, _: &Xid, sink: &mut dyn ChangeSink) -> Result<()> {
+        let rows = self.current.as_mut().and_then(|current| current.xa.take()).map(|(_, rows)| rows);
+        if let Some(rows) = rows {
+            self.bring(rows, sink)?;
+        }
+        self.commit(sink)
+    }
+
+    /// The present transaction decides one that was prepared.
+    fn decide(&mut self, xid: &Xid, commit: bool, sink: &mut dyn ChangeSink) -> Result<()> {
+        let covered = self.present().covered;
+        match self.prepared.remove(xid) {
+            Some(prepared) => {
+                if commit && !covered {
+                    self.bring(prepared.rows, sink)?;
+                }
+                self.place.decided(&prepared.name);
+            }
+            // What it changed was read by nobody here; whoever has not seen its end in a load lacks it.
+            None if commit && !covered => {
+                let all: Vec<_> = (0..self.tables.len()).map(TableIndex).collect();
+                for table in all {
+                    self.stop_wanted(table, sink, |table| StopReason {
+                        state: "log lost".into(),
+                        detail: "an XA transaction was committed whose rows came before reading began".into(),
+                        remedy: format!("run `calve reload {table}`"),
+                    })?;
+                }
+            }
+            None => {}
+        }
+        self.commit(sink)
+    }
+
+    /// Rows that were put aside.
+    fn bring(&mut self, rows: Spool, sink: &mut dyn ChangeSink) -> Result<()> {
+        let lost = |error: std::io::Error| {
+            Error::with_source(ErrorKind::Retry, "rows of a prepared transaction cannot be read from local disk", error)
+        };
+        let mut events = rows.read().map_err(lost)?;
+        let mut body = Vec::new();
+        while let Some(kind) = events.next(&mut body).map_err(lost)? {
+            let header = Header { timestamp: 0, kind, server_id: 0, size: 0, log_pos: 0, flags: 0 };
+            self.inner(header, &body, sink)?;
+        }
+        Ok(())
+    }
+
+    /// Rows of a transaction that will be prepared are put aside; true where they were.
+    fn put_aside(&mut self, rows: &RowsEvent<'_>, kind: u8, body: &[u8]) -> Result<bool> {
+        if self.current.as_ref().is_none_or(|current| current.xa.is_none()) {
+            return Ok(false);
+        }
+        if !matches!(self.maps.get(&rows.table_id), Some((_, Mapped::Other))) {
+            self.keep_aside(kind, body)?;
+        }
+        Ok(true)
+    }
+
+    fn keep_aside(&mut self, kind: u8, body: &[u8]) -> Result<()> {
+        let Some((_, spool)) = self.current.as_mut().and_then(|current| current.xa.as_mut()) else { return Ok(()) };
+        spool.push(kind, body, &self.spill_dir).map_err(|error| {
+            let message = format!(
+                "rows of a prepared transaction cannot be put aside in {}: make room there, or set TMPDIR",
+                self.spill_dir.display()
+            );
+            Error::with_source(ErrorKind::Retry, message, error)
+        })
+    }
+
+    /// Whether the table map is the one that its id stands for already.
+    fn is_known(&self, body: &[u8]) -> bool {
+        let Some(id) = body.first_chunk::<6>() else { return false };
+        let id = id.iter().rev().fold(0_u64, |id, byte| id << 8 | u64::from(*byte));
+        self.maps.get(&id).is_some_and(|(bytes, _)| bytes == body)
+    }
+
+    fn table_map(&mut self, map: &TableMap<'_>, body: &[u8]) {
+        let index = self.statements.find(map.database, map.table).and_then(|name| self.indexes.get(name)).copied();
+        let mapped = match index {
+            None => Mapped::Other,
+            Some(index) => match RowPlan::new(self.flavour, map, &self.tables[index.0].schema) {
+                Ok(plan) => Mapped::Followed(index, Arc::new(plan)),
+                Err(mismatch) => Mapped::Changed(index, mismatch.what),
+            },
+        };
+        self.maps.insert(map.id, (body.to_vec(), mapped));
+    }
+
+    fn rows(&mut self, rows: &RowsEvent<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
+        if rows.is_dummy() || self.current.as_ref().is_some_and(|current| current.covered) {
+            return Ok(());
+        }
+        let (index, plan) = match self.maps.get(&rows.table_id) {
+            Some((_, Mapped::Other)) => return Ok(()),
+            Some((_, Mapped::Followed(index, plan))) => (*index, Arc::clone(plan)),
+            Some((_, Mapped::Changed(index, what))) => {
+                let (index, detail) = (*index, what.clone());
+                return self.stop_wanted(index, sink, |table| schema_changed(table, detail));
+            }
+            None => {
+                let what = format!("rows of table number {} came without its table map", rows.table_id);
+                return Err(self.malformed(&Malformed::Other(what)));
+            }
+        };
+        self.begin_in_sink(sink)?;
+        if let Some(current) = &mut self.current
+            && !current.touched.contains(&index)
+        {
+            current.touched.push(index);
+        }
+        match plan.decode(rows, index, sink) {
+            Ok(()) => Ok(()),
+            Err(RowFault::Stop(reason)) => {
+                sink.stop(index, reason);
+                Ok(())
+            }
+            Err(RowFault::Malformed(error)) => Err(self.malformed(&error)),
+            Err(RowFault::Full { column, full }) => Err(Error::new(
+                ErrorKind::Retry,
+                format!("column {column} of {}: {full}; lower checkpoint.bytes", self.tables[index.0].name),
+            )),
+        }
+    }
+
+    /// Tells the sink of the present transaction, if it was not told yet.
+    fn begin_in_sink(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(current) = &mut self.current else {
+            return Err(self.malformed(&Malformed::Other("rows came outside of a transaction".into())));
+        };
+        if !current.begun {
+            current.begun = true;
+            sink.begin(&current.point);
+        }
+        Ok(())
+    }
+
+    /// The table's buffer, if the sink wants what the present transaction does to it.
+    fn wanted<'s>(&mut self, table: TableIndex, sink: &'s mut dyn ChangeSink) -> Option<&'s mut calve_core::RowBuffer> {
+        self.begin_in_sink(sink).ok()?;
+        sink.rows(table)
+    }
+
+    /// Stops the table, unless what the present transaction does to it is in it already.
+    fn stop_wanted(
+        &mut self,
+        table: TableIndex,
+        sink: &mut dyn ChangeSink,
+        reason: impl FnOnce(&TableName) -> StopReason,
+    ) -> Result<()> {
+        if self.current.as_ref().is_none_or(|current| current.covered) {
+            return Ok(());
+        }
+        self.begin_in_sink(sink)?;
+        if sink.rows(table).is_some() {
+            sink.stop(table, reason(&self.tables[table.0].name));
+        }
+        Ok(())
+    }
+
+    fn malformed(&self, error: &Malformed) -> Error {
+        Error::new(
+            ErrorKind::Corrupt,
+            format!("the binary log is not what its format says, after {}: {error}", self.place.position()),
+        )
+    }
+}
+
+fn is_heartbeat(kind: u8) -> bool {
+    matches!(kind, event::kind::HEARTBEAT | event::kind::HEARTBEAT_V2)
+}
+
+fn owned(xid: &event::Xid<'_>) -> Xid {
+    Xid { format: xid.format, global: xid.global.to_vec(), branch: xid.branch.to_vec() }
+}
+
+/// The stop of a table whose columns are not those its rows had so far.
+pub(crate) fn schema_changed(table: &TableName, detail: String) -> StopReason {
+    StopReason {
+        state: StopReason::SCHEMA_CHANGED.into(),
+        detail,
+        remedy: format!("run `calve reload {table}` to read it again as it is now"),
+    }
+}
+
+/// The stop of a table that was changed without rows in the log.
+pub(crate) fn by_statement(table: &TableName, what: &str) -> StopReason {
+    StopReason {
+        state: "changed by statement".into(),
+        detail: format!("{what}, so the log does not hold the rows it changed"),
+        remedy: format!("SET GLOBAL binlog_format = 'ROW' and see which sessions set another; then run `calve reload {table}`"),
+    }
+}
