@@ -10,8 +10,6 @@
 //! ([`value`], [`temporal`], [`decimal`], [`json`]) are shared with the snapshot reader, so that a row is the same
 //! whichever way it came.
 
-// The reader of the stream and the snapshot reader, which call this, come with the source itself.
-#![expect(dead_code, reason = "called by the stream and the snapshot reader")]
 
 mod cell;
 pub(crate) mod compressed;

@@ -1,0 +1,189 @@
+//! From the catalog to the schema of a table: which columns there are, what identifies a row, and what a table must have
+//! so that its changes can be followed at all.
+//!
+//! The rules stand here once: describing a table fails with the first that is broken, `check` lists them all.
+
+pub(crate) mod catalog;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use calve_core::{Column, ColumnType, Error, ErrorKind, Finding, Result, Severity, TableName, TableSchema};
+use mysql_async::Conn;
+
+use crate::server::Server;
+use crate::sql::{identifier, literal, qualified};
+use crate::types::{Unsupported, column_type};
+use catalog::CatalogTable;
+
+/// Databases of the server itself.
+pub(crate) const SYSTEM_SCHEMAS: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
+/// Engines that read at a snapshot and log whole rows.
+const ENGINES: [&str; 2] = ["InnoDB", "ROCKSDB"];
+
+/// The schema of a table as it is now. Its `native_id` is 0: neither server gives a table a number that lasts, so a table
+/// made anew under the same name is known by the statements in the log.
+pub(crate) async fn describe(conn: &mut Conn, server: &Server, table: &TableName) -> Result<Arc<TableSchema>> {
+    let found = catalog::read(conn, table).await?.ok_or_else(|| config_error(&missing(table)))?;
+    found.schema(server).map_err(|broken| config_error(&broken))
+}
+
+pub(crate) fn missing(table: &TableName) -> Finding {
+    Finding::error(
+        format!("table {table} does not exist, or the user may not see it"),
+        format!(
+            "check its name (upper and lower case count, as the server stores them), or GRANT SELECT ON {} to the user",
+            qualified(table)
+        ),
+    )
+}
+
+fn config_error(finding: &Finding) -> Error {
+    Error::new(ErrorKind::Config, finding.to_string())
+}
+
+/// `user@host` as the server says it, for a GRANT.
+pub(crate) fn account(text: &str) -> String {
+    match text.rsplit_once('@') {
+        Some((user, host)) => format!("{}@{}", literal(user), literal(host)),
+        None => literal(text),
+    }
+}
+
+impl CatalogTable {
+    /// The schema, if every rule holds.
+    pub(crate) fn schema(&self, server: &Server) -> std::result::Result<Arc<TableSchema>, Finding> {
+        if let Some(broken) = self.findings(server).into_iter().find(|finding| finding.severity == Severity::Error) {
+            return Err(broken);
+        }
+        let columns = self.columns(server).into_iter().map(|(_, column)| column.map_err(|_| ())).collect();
+        // The rules hold, so neither is missing.
+        let (columns, key): (std::result::Result<Vec<Column>, ()>, _) = (columns, self.key_positions());
+        match (columns, key) {
+            (Ok(columns), Some(key)) => {
+                Ok(Arc::new(TableSchema { table: self.table.clone(), native_id: 0, columns, key }))
+            }
+            _ => Err(missing(&self.table)),
+        }
+    }
+
+    /// Columns by name, each with its types or why it has none.
+    fn columns(&self, server: &Server) -> Vec<(&str, std::result::Result<Column, Unsupported>)> {
+        let of = |column: &catalog::CatalogColumn| {
+            let (ty, native) = column_type(server.flavour, &column.ty)?;
+            let in_key = self.key.iter().any(|part| part.column == column.name);
+            // A zero date becomes NULL even where the source allows none; in a key it stops the table.
+            let may_be_zero = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
+            let nullable = column.nullable || (may_be_zero && !in_key);
+            Ok(Column { name: column.name.clone(), ty, nullable, native })
+        };
+        self.columns.iter().map(|column| (column.name.as_str(), of(column))).collect()
+    }
+
+    /// Positions of the key's columns. None where there is no key, or the user does not see all of its columns.
+    fn key_positions(&self) -> Option<Vec<usize>> {
+        let position = |part: &catalog::KeyPart| self.columns.iter().position(|column| column.name == part.column);
+        self.key.iter().map(position).collect::<Option<Vec<_>>>().filter(|key| !key.is_empty())
+    }
+
+    /// Every rule that this table breaks.
+    pub(crate) fn findings(&self, server: &Server) -> Vec<Finding> {
+        let table = &self.table;
+        if SYSTEM_SCHEMAS.contains(&table.schema.to_lowercase().as_str()) {
+            return vec![Finding::error(format!("{table} belongs to the system"), "leave it out")];
+        }
+        match self.kind.as_str() {
+            "BASE TABLE" => {}
+            "SYSTEM VERSIONED" => {
+                return vec![Finding::error(
+                    format!("table {table} is system-versioned: the log mixes its history with its rows"),
+                    format!("leave it out, or ALTER TABLE {} DROP SYSTEM VERSIONING", qualified(table)),
+                )];
+            }
+            other => {
+                let kind = other.to_lowercase();
+                let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+                return vec![Finding::error(
+                    format!("{table} is {article} {kind}: it has no changes of its own in the log"),
+                    "leave it out, or replicate the tables beneath it",
+                )];
+            }
+        }
+        let mut findings = Vec::new();
+        if !ENGINES.iter().any(|engine| engine.eq_ignore_ascii_case(&self.engine)) {
+            findings.push(Finding::error(
+                format!("table {table} is of the engine {}: it cannot be read at one point of the log", self.engine),
+                format!("ALTER TABLE {} ENGINE = InnoDB, or leave it out", qualified(table)),
+            ));
+        }
+        self.key_findings(server, &mut findings);
+        self.column_findings(server, &mut findings);
+        findings
+    }
+
+    fn key_findings(&self, server: &Server, findings: &mut Vec<Finding>) {
+        let (table, name) = (&self.table, qualified(&self.table));
+        if self.key.is_empty() {
+            findings.push(Finding::error(
+                format!("table {table} has no primary key, so nothing tells its rows apart"),
+                format!("ALTER TABLE {name} ADD PRIMARY KEY (..)"),
+            ));
+            return;
+        }
+        let columns = self.columns(server);
+        for part in &self.key {
+            match columns.iter().find(|(column, _)| *column == part.column) {
+                None => findings.push(Finding::error(
+                    format!("the user may not read key column {} of table {table}", identifier(&part.column)),
+                    format!("GRANT SELECT ON {name} TO {}", account(&self.account)),
+                )),
+                Some((_, Ok(column))) if !column.ty.can_be_key() => findings.push(Finding::error(
+                    format!(
+                        "key column {} of table {table} is {}: floating-point numbers cannot tell rows apart",
+                        identifier(&column.name),
+                        column.native.name
+                    ),
+                    format!("ALTER TABLE {name} DROP PRIMARY KEY, ADD PRIMARY KEY (..) over other columns"),
+                )),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn column_findings(&self, server: &Server, findings: &mut Vec<Finding>) {
+        let table = &self.table;
+        let generated: Vec<String> =
+            self.columns.iter().filter(|column| column.is_generated()).map(|column| identifier(&column.name)).collect();
+        if !generated.is_empty() && !server.logs_generated_columns() {
+            findings.push(Finding::error(
+                format!(
+                    "table {table} has generated columns, which MariaDB {}.{} leaves out of the log when rows change: {}",
+                    server.version.0,
+                    server.version.1,
+                    generated.join(", ")
+                ),
+                format!("ALTER TABLE {} DROP COLUMN .., and compute them where they are read; or leave the table out", qualified(table)),
+            ));
+        }
+        let mut seen = BTreeSet::new();
+        for (name, column) in self.columns(server) {
+            if let Err(Unsupported(what)) = column {
+                findings.push(Finding::error(
+                    format!("column {} of table {table} is {what}, which the lake has no type for", identifier(name)),
+                    format!("leave the table out, or change the column's type with ALTER TABLE {}", qualified(table)),
+                ));
+            }
+            // The server itself ignores the case of column names of ASCII, but not of all letters.
+            if !seen.insert(name.to_lowercase()) {
+                findings.push(Finding::warning(
+                    format!(
+                        "column {} of table {table} differs from another only in case: engines that ignore case \
+                         (Spark by default) cannot read the table",
+                        identifier(name)
+                    ),
+                    "rename one of them, or set spark.sql.caseSensitive=true where it is read",
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Which column type of the lake each MySQL and MariaDB type becomes, and what a table map in the log says of such a column.
+//!
+//! The type is decided once, when a table is described. What has no type of its own in the lake is kept as the text that the
+//! server prints for it, so nothing is lost.
+
+use calve_core::{ColumnType, NativeType};
+
+use crate::charset::Charset;
+use crate::server::Flavour;
+
+/// Type codes of a table map, after the real type of ENUM, SET and CHAR was taken from its metadata (`field_types.h`).
+pub(crate) mod code {
+    pub(crate) const TINY: u32 = 1;
+    pub(crate) const SHORT: u32 = 2;
+    pub(crate) const LONG: u32 = 3;
+    pub(crate) const FLOAT: u32 = 4;
+    pub(crate) const DOUBLE: u32 = 5;
+    pub(crate) const LONGLONG: u32 = 8;
+    pub(crate) const INT24: u32 = 9;
+    pub(crate) const DATE: u32 = 10;
+    pub(crate) const YEAR: u32 = 13;
+    pub(crate) const VARCHAR: u32 = 15;
+    pub(crate) const BIT: u32 = 16;
+    pub(crate) const TIMESTAMP2: u32 = 17;
+    pub(crate) const DATETIME2: u32 = 18;
+    pub(crate) const TIME2: u32 = 19;
+    /// MariaDB only.
+    pub(crate) const BLOB_COMPRESSED: u32 = 140;
+    /// MariaDB only.
+    pub(crate) const VARCHAR_COMPRESSED: u32 = 141;
+    pub(crate) const JSON: u32 = 245;
+    pub(crate) const NEWDECIMAL: u32 = 246;
+    pub(crate) const ENUM: u32 = 247;
+    pub(crate) const SET: u32 = 248;
+    pub(crate) const BLOB: u32 = 252;
+    pub(crate) const STRING: u32 = 254;
+    pub(crate) const GEOMETRY: u32 = 255;
+}
+
+/// A column's type as `information_schema.COLUMNS` has it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CatalogType {
+    /// `DATA_TYPE`, in lower case.
+    pub(crate) data_type: String,
+    /// `COLUMN_TYPE`.
+    pub(crate) column_type: String,
+    pub(crate) octet_length: Option<u64>,
+    /// Digits; of BIT the bits.
+    pub(crate) precision: Option<u64>,
+    pub(crate) scale: Option<u64>,
+    pub(crate) fraction_digits: Option<u64>,
+    pub(crate) character_set: Option<String>,
+}
+
+/// Why a column cannot be replicated: what its type is, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unsupported(pub(crate) String);
+
+/// Digits of a decimal that 128 bits hold.
+const DECIMAL_DIGITS: u8 = 38;
+const NO_MODIFIER: i32 = -1;
+
+/// The lake's type of a column, and its type in the log: the code, and as modifier the metadata of the table map as one number.
+///
+/// That is for DECIMAL `precision | scale << 8`; for BIT `bits % 8 | bits / 8 << 8`; for VARCHAR, CHAR and BINARY the octets;
+/// for ENUM and SET the octets of a value; for BLOB, JSON and GEOMETRY the octets of the length; for FLOAT and DOUBLE the octets;
+/// for times the digits of the fraction; 0 for types without metadata, -1 where the catalog does not tell.
+pub(crate) fn column_type(flavour: Flavour, catalog: &CatalogType) -> Result<(ColumnType, NativeType), Unsupported> {
+    let unsigned = catalog.column_type.contains(" unsigned");
+    let integer = |id, narrow: ColumnType, wide: ColumnType| (if unsigned { wide } else { narrow }, id, 0);
+    let (ty, id, modifier) = match catalog.data_type.as_str() {
+        "tinyint" => (ColumnType::Int, code::TINY, 0),
+        "smallint" => (ColumnType::Int, code::SHORT, 0),
+        "mediumint" => (ColumnType::Int, code::INT24, 0),
+        "int" => integer(code::LONG, ColumnType::Int, ColumnType::Long),
+        "bigint" => integer(code::LONGLONG, ColumnType::Long, ColumnType::Decimal { precision: 20, scale: 0 }),
+        "float" => (ColumnType::Float, code::FLOAT, 4),
+        "double" => (ColumnType::Double, code::DOUBLE, 8),
+        "decimal" => decimal(catalog)?,
+        "bit" => bit(catalog)?,
+        "year" => (ColumnType::Int, code::YEAR, 0),
+        "date" => (ColumnType::Date, code::DATE, 0),
+        "time" => (ColumnType::Time, code::TIME2, fraction(catalog)),
+        "datetime" => (ColumnType::Timestamp, code::DATETIME2, fraction(catalog)),
+        "timestamp" => (ColumnType::TimestampTz, code::TIMESTAMP2, fraction(catalog)),
+        "char" => (text(catalog)?, code::STRING, octets(catalog)),
+        "binary" => (ColumnType::Binary, code::STRING, octets(catalog)),
+        "varchar" if is_compressed(catalog) => (text(catalog)?, code::VARCHAR_COMPRESSED, NO_MODIFIER),
+        "varchar" => (text(catalog)?, code::VARCHAR, octets(catalog)),
+        "varbinary" if is_compressed(catalog) => (ColumnType::Binary, code::VARCHAR_COMPRESSED, NO_MODIFIER),
+        "varbinary" => (ColumnType::Binary, code::VARCHAR, octets(catalog)),
+        "tinytext" => (text(catalog)?, blob(catalog), 1),
+        "text" => (text(catalog)?, blob(catalog), 2),
+        "mediumtext" => (text(catalog)?, blob(catalog), 3),
+        "longtext" => (text(catalog)?, blob(catalog), 4),
+        "tinyblob" => (ColumnType::Binary, blob(catalog), 1),
+        "blob" => (ColumnType::Binary, blob(catalog), 2),
+        "mediumblob" => (ColumnType::Binary, blob(catalog), 3),
+        "longblob" => (ColumnType::Binary, blob(catalog), 4),
+        "enum" => (text(catalog)?, code::ENUM, if labels(&catalog.column_type) < 256 { 1 } else { 2 }),
+        "set" => (text(catalog)?, code::SET, set_octets(labels(&catalog.column_type))),
+        "json" => (ColumnType::String, code::JSON, 4),
+        "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring" | "multipolygon"
+        | "geomcollection" | "geometrycollection" => (ColumnType::Binary, code::GEOMETRY, 4),
+        "uuid" if flavour == Flavour::MariaDb => (ColumnType::Uuid, code::STRING, 16),
+        "inet6" if flavour == Flavour::MariaDb => (ColumnType::String, code::STRING, 16),
+        "inet4" if flavour == Flavour::MariaDb => (ColumnType::String, code::STRING, 4),
+        _ => return Err(Unsupported(catalog.column_type.clone())),
+    };
+    let native = NativeType {
+        id,
+        modifier,
+        name: catalog.column_type.clone(),
+        // Binary types have the character set `binary` in some catalogs, none in others.
+        character_set: catalog.character_set.clone().filter(|_| ty == ColumnType::String && id != code::JSON),
+    };
+    Ok((ty, native))
+}
+
+/// `decimal(p,s)` where 128 bits hold every such number, exact text otherwise.
+fn decimal(catalog: &CatalogType) -> Result<(ColumnType, u32, i32), Unsupported> {
+    let digits = |count: Option<u64>| count.and_then(|count| u8::try_from(count).ok());
+    let (Some(precision), Some(scale)) = (digits(catalog.precision), digits(catalog.scale)) else {
+        return Err(Unsupported(catalog.column_type.clone()));
+    };
+    let fits = (1..=DECIMAL_DIGITS).contains(&precision) && scale <= precision;
+    let ty = if fits { ColumnType::Decimal { precision, scale } } else { ColumnType::String };
+    Ok((ty, code::NEWDECIMAL, i32::from(precision) | (i32::from(scale) << 8)))
+}
+
+fn bit(catalog: &CatalogType) -> Result<(ColumnType, u32, i32), Unsupported> {
+    let bits = catalog.precision.and_then(|bits| i32::try_from(bits).ok()).unwrap_or(0);
+    let ty = match bits {
+        1 => ColumnType::Boolean,
+        2..=63 => ColumnType::Long,
+        64 => ColumnType::Decimal { precision: 20, scale: 0 },
+        _ => return Err(Unsupported(catalog.column_type.clone())),
+    };
+    Ok((ty, code::BIT, (bits % 8) | ((bits / 8) << 8)))
+}
+
+/// Text in a character set that can be decoded.
+fn text(catalog: &CatalogType) -> Result<ColumnType, Unsupported> {
+    match catalog.character_set.as_deref() {
+        // ENUM and SET of bytes: their labels have no text.
+        None | Some("binary") => Err(Unsupported(format!("{} of bytes", catalog.data_type))),
+        Some(name) if Charset::by_name(name).is_some() => Ok(ColumnType::String),
+        Some(name) => Err(Unsupported(format!("{} in the character set {name}", catalog.data_type))),
+    }
+}
+
+fn is_compressed(catalog: &CatalogType) -> bool {
+    // `varchar(10) /*M!100301 COMPRESSED*/`
+    catalog.column_type.contains("COMPRESSED")
+}
+
+fn blob(catalog: &CatalogType) -> u32 {
+    if is_compressed(catalog) { code::BLOB_COMPRESSED } else { code::BLOB }
+}
+
+fn octets(catalog: &CatalogType) -> i32 {
+    catalog.octet_length.and_then(|octets| i32::try_from(octets).ok()).unwrap_or(NO_MODIFIER)
+}
+
+fn fraction(catalog: &CatalogType) -> i32 {
+    catalog.fraction_digits.and_then(|digits| i32::try_from(digits).ok()).unwrap_or(0)
+}
+
+fn set_octets(labels: usize) -> i32 {
+    match labels.div_ceil(8) {
+        0 | 1 => 1,
+        2 => 2,
+        3 => 3,
+        4 => 4,
+        _ => 8,
+    }
+}
+
+/// How many labels `enum('a','it''s')` has.
+fn labels(column_type: &str) -> usize {
+    let (mut count, mut quoted, mut escaped) = (0, false, false);
+    for c in column_type.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            // A doubled quote ends a label and begins one, which is the same label.
+            '\'' => quoted = !quoted,
+            ',' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(flavour: Flavour, column_type: &str, numbers: [u64; 4], character_set: &str) -> CatalogType {
+        let _ = flavour;
+        let [octets, precision, scale, fraction] = numbers;
+        CatalogType {
+            data_type: column_type.split(['(', ' ']).next().unwrap_or_default().to_owned(),
+            column_type: column_type.to_owned(),
+            octet_length: Some(octets),
+            precision: Some(precision),
+            scale: Some(scale),
+            fraction_digits: Some(fraction),
+            character_set: Some(character_set.to_owned()).filter(|name| !name.is_empty()),
+        }
+    }
+
+    #[test]
+    fn each_type_has_its_place() {
+        use Flavour::{MariaDb, MySql};
+        let unsigned = ColumnType::Decimal { precision: 20, scale: 0 };
+        for (flavour, name, numbers, character_set, ty, id, modifier) in [
+            (MySql, "tinyint(1)", [0; 4], "", ColumnType::Int, 1, 0),
+            (MySql, "mediumint unsigned", [0; 4], "", ColumnType::Int, 9, 0),
+            (MySql, "int", [0; 4], "", ColumnType::Int, 3, 0),
+            (MariaDb, "int(10) unsigned zerofill", [0; 4], "", ColumnType::Long, 3, 0),
+            (MySql, "bigint", [0; 4], "", ColumnType::Long, 8, 0),
+            (MySql, "bigint unsigned", [0; 4], "", unsigned.clone(), 8, 0),
+            (MySql, "float", [0; 4], "", ColumnType::Float, 4, 4),
+            (MySql, "double unsigned", [0; 4], "", ColumnType::Double, 5, 8),
+            (
+                MySql,
+                "decimal(10,2)",
+                [0, 10, 2, 0],
+                "",
+                ColumnType::Decimal { precision: 10, scale: 2 },
+                246,
+                10 | 2 << 8,
+            ),
+            (MySql, "decimal(65,30)", [0, 65, 30, 0], "", ColumnType::String, 246, 65 | 30 << 8),
+            (MySql, "bit(1)", [0, 1, 0, 0], "", ColumnType::Boolean, 16, 1),
+            (MySql, "bit(12)", [0, 12, 0, 0], "", ColumnType::Long, 16, 4 | 1 << 8),
+            (MySql, "bit(64)", [0, 64, 0, 0], "", unsigned, 16, 8 << 8),
+            (MySql, "datetime(3)", [0, 0, 0, 3], "", ColumnType::Timestamp, 18, 3),
+            (MySql, "timestamp", [0; 4], "", ColumnType::TimestampTz, 17, 0),
+            (MySql, "time(6)", [0, 0, 0, 6], "", ColumnType::Time, 19, 6),
+            (MySql, "year", [0; 4], "", ColumnType::Int, 13, 0),
+            (MySql, "char(10)", [40, 0, 0, 0], "utf8mb4", ColumnType::String, 254, 40),
+            (MySql, "varbinary(7)", [7, 0, 0, 0], "", ColumnType::Binary, 15, 7),
+            (MySql, "mediumtext", [16_777_215, 0, 0, 0], "latin1", ColumnType::String, 252, 3),
+            (MySql, "json", [0; 4], "", ColumnType::String, 245, 4),
+            (MySql, "enum('a','it''s, \\\\')", [4, 0, 0, 0], "utf8mb4", ColumnType::String, 247, 1),
+            (MySql, "set('a','b','c','d','e','f','g','h','i')", [9, 0, 0, 0], "utf8mb4", ColumnType::String, 248, 2),
+            (MySql, "point", [0; 4], "", ColumnType::Binary, 255, 4),
+            (MariaDb, "text /*M!100301 COMPRESSED*/", [0; 4], "utf8mb4", ColumnType::String, 140, 2),
+            (MariaDb, "varchar(9) /*M!100301 COMPRESSED*/", [36, 0, 0, 0], "utf8mb4", ColumnType::String, 141, -1),
+            (MariaDb, "uuid", [0; 4], "", ColumnType::Uuid, 254, 16),
+            (MariaDb, "inet4", [0; 4], "", ColumnType::String, 254, 4),
+        ] {
+            let (found, native) = column_type(flavour, &of(flavour, name, numbers, character_set)).expect(name);
+            assert_eq!((found, native.id, native.modifier), (ty, id, modifier), "{name}");
+            let expected = Some(character_set.to_owned()).filter(|name| !name.is_empty());
+            assert_eq!((native.name.as_str(), native.character_set), (name, expected));
+        }
+    }
+
+    #[test]
+    fn what_the_lake_cannot_hold_is_refused() {
+        for (flavour, name, character_set) in [
+            (Flavour::MySql, "vector(3)", ""),
+            (Flavour::MySql, "uuid", ""),
+            (Flavour::MySql, "varchar(3)", "klingon"),
+            (Flavour::MySql, "enum('a')", "binary"),
+        ] {
+            assert!(column_type(flavour, &of(flavour, name, [3, 0, 0, 0], character_set)).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn labels_are_counted() {
+        let many: Vec<String> = (0..256).map(|n| format!("'{n}'")).collect();
+        for (text, count) in [
+            ("enum('a')".to_owned(), 1),
+            ("enum('a','b')".to_owned(), 2),
+            ("set('it''s',''',')".to_owned(), 2),
+            (r"enum('\\','\',')".to_owned(), 2),
+            (format!("enum({})", many.join(",")), 256),
+        ] {
+            assert_eq!(labels(&text), count, "{text}");
+        }
+    }
+}
