@@ -73,6 +73,8 @@ pub(crate) struct Assembler {
     committed_at: Option<i64>,
     /// End of the last sealed checkpoint.
     sealed: Position,
+    /// The source has said where it stands, be it where reading began, and no checkpoint says so yet.
+    spoke: Option<bool>,
     transaction: Option<TransactionPoint>,
     /// Counts transactions.
     serial: u64,
@@ -105,6 +107,7 @@ impl Assembler {
             limits,
             rules,
             sealed: from.clone(),
+            spoke: None,
             position: from,
             committed_at: None,
             transaction: None,
@@ -129,7 +132,7 @@ impl Assembler {
 
     /// Whether anything, be it only an idle stretch of log, was read since the last seal.
     pub(crate) fn has_progress(&self) -> bool {
-        self.position != self.sealed
+        self.position != self.sealed || self.spoke == Some(true)
     }
 
     /// Whether there are rows of complete transactions to seal.
@@ -188,6 +191,7 @@ impl Assembler {
             "a seal would commit chunks of a transaction that is not over"
         );
         self.chunked = None;
+        self.spoke = Some(false);
         let start = std::mem::replace(&mut self.sealed, self.position.clone());
         Sealed { start, end: self.position.clone(), committed_at: self.committed_at.take(), tables }
     }
@@ -264,6 +268,7 @@ impl ChangeSink for Assembler {
         assert!(self.transaction.is_some(), "a transaction ended that did not begin");
         self.end_transaction();
         self.position = end;
+        self.spoke.get_or_insert(true);
         self.committed_at = Some(committed_at);
     }
 
@@ -291,6 +296,7 @@ impl ChangeSink for Assembler {
         assert!(self.transaction.is_none(), "an idle position came inside a transaction");
         if end.covers(&self.position) {
             self.position = end;
+            self.spoke.get_or_insert(true);
         }
     }
 

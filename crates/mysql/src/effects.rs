@@ -88,7 +88,8 @@ impl Statements {
                 &table,
                 StopReason {
                     state: "rows unknown".into(),
-                    detail: "a partition or tablespace was emptied or exchanged, which the log says without rows".into(),
+                    detail: "a partition or tablespace was emptied or exchanged, which the log says without rows"
+                        .into(),
                     remedy: format!("run `calve reload {table}`"),
                 },
             ),

@@ -14,8 +14,8 @@ use crate::server::Server;
 pub(crate) enum LogIdentity {
     /// MySQL, read by GTIDs.
     MySqlGtid,
-    /// MariaDB, read by GTIDs.
-    MariaDb,
+    /// MariaDB, read by GTIDs; `server` is the one that it was read from, which may change.
+    MariaDb { server: String },
     /// MySQL, read by file and offset: of this server only.
     MySqlFiles { server_uuid: String },
 }
@@ -23,7 +23,9 @@ pub(crate) enum LogIdentity {
 impl LogIdentity {
     pub(crate) fn of(server: &Server) -> Self {
         match server.flavour {
-            Flavour::MariaDb => Self::MariaDb,
+            Flavour::MariaDb => {
+                Self::MariaDb { server: server.uid.clone().unwrap_or_else(|| server.server_id.to_string()) }
+            }
             Flavour::MySql if server.has_gtids() => Self::MySqlGtid,
             Flavour::MySql => {
                 Self::MySqlFiles { server_uuid: server.uuid.map(|uuid| uuid.to_string()).unwrap_or_default() }
@@ -63,7 +65,8 @@ pub(crate) struct LogReach {
 /// Refuses a log that is not, or may not be, the one in which `at` was read.
 pub(crate) fn same_log(now: &LogIdentity, before: &LogIdentity, at: &Position, reach: &LogReach) -> Result<()> {
     let gone = |message: String| Err(Error::new(ErrorKind::SourceGone, message));
-    if now != before {
+    let follows = matches!((now, before), (LogIdentity::MariaDb { .. }, LogIdentity::MariaDb { .. }));
+    if now != before && !follows {
         return match (before, now) {
             (LogIdentity::MySqlFiles { server_uuid: old }, LogIdentity::MySqlFiles { server_uuid: new }) => gone(format!(
                 "this is another server (server_uuid {new}, not {old}), and without GTIDs its log says nothing of how far the \
@@ -130,7 +133,8 @@ mod tests {
     #[test]
     fn only_a_log_that_holds_what_was_replicated_is_read_on() {
         let files = |uuid: &str| LogIdentity::MySqlFiles { server_uuid: uuid.into() };
-        let (gtid, maria) = (LogIdentity::MySqlGtid, LogIdentity::MariaDb);
+        let maria = |server: &str| LogIdentity::MariaDb { server: server.into() };
+        let gtid = LogIdentity::MySqlGtid;
         let all = reach("SERVER:1-9", "SERVER:1-4", "0-1-9");
         for (now, before, position, same) in [
             (gtid.clone(), gtid.clone(), "mysql:SERVER:1-9", true),
@@ -141,10 +145,10 @@ mod tests {
             (gtid.clone(), files("a"), "binlog:b.000001:4;created=1", false),
             (files("a"), files("a"), "binlog:b.000001:4;created=1", true),
             (files("a"), files("b"), "binlog:b.000001:4;created=1", false),
-            (maria.clone(), maria.clone(), "mariadb:0-2-9", true),
-            (maria.clone(), maria.clone(), "mariadb:0-1-10", false),
-            (maria.clone(), maria.clone(), "mariadb:1-1-1", false),
-            (maria, gtid, "mysql:SERVER:1", false),
+            (maria("1"), maria("2"), "mariadb:0-2-9", true),
+            (maria("1"), maria("1"), "mariadb:0-1-10", false),
+            (maria("1"), maria("1"), "mariadb:1-1-1", false),
+            (maria("1"), gtid, "mysql:SERVER:1", false),
         ] {
             let result = same_log(&now, &before, &at(position), &all);
             assert_eq!(result.is_ok(), same, "{now:?} for {before:?} at {position}: {result:?}");
@@ -156,7 +160,11 @@ mod tests {
 
     #[test]
     fn identities_read_back_as_written() {
-        for identity in [LogIdentity::MySqlGtid, LogIdentity::MariaDb, LogIdentity::MySqlFiles { server_uuid: "u".into() }] {
+        for identity in [
+            LogIdentity::MySqlGtid,
+            LogIdentity::MariaDb { server: "1".into() },
+            LogIdentity::MySqlFiles { server_uuid: "u".into() },
+        ] {
             assert_eq!(LogIdentity::from_source(&identity.to_source().unwrap()).unwrap(), identity);
         }
         assert!(LogIdentity::from_source(&SourceIdentity("7412/1/db/slot".into())).is_err());

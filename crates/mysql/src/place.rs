@@ -23,8 +23,15 @@ pub(crate) struct TransactionName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionGtid {
     /// `committed_at`: on the server that committed it first, microseconds since 1970-01-01 UTC.
-    MySql { source: GtidSource, number: u64, committed_at: u64 },
-    MariaDb { domain: u32, gtid: MariaDbGtid },
+    MySql {
+        source: GtidSource,
+        number: u64,
+        committed_at: u64,
+    },
+    MariaDb {
+        domain: u32,
+        gtid: MariaDbGtid,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -153,8 +160,7 @@ impl Place {
         match (&mut self.naming, &name.gtid) {
             (Naming::Gtid(position), Some(TransactionGtid::MySql { source, number, committed_at })) => {
                 Arc::make_mut(&mut position.executed).insert(source, *number);
-                position.last =
-                    Some(LastGtid { source: source.clone(), number: *number, committed_at: *committed_at });
+                position.last = Some(LastGtid { source: source.clone(), number: *number, committed_at: *committed_at });
             }
             (Naming::MariaDb { domains, passed, .. }, Some(TransactionGtid::MariaDb { domain, gtid })) => {
                 if let Some(point) = domains.get(domain)
@@ -253,11 +259,7 @@ impl Place {
 }
 
 /// The domain is to be read again from before its oldest open transaction.
-fn set_resume(
-    domains: &mut Arc<BTreeMap<u32, MariaDbPoint>>,
-    open: &[(u32, u64, Option<MariaDbGtid>)],
-    domain: u32,
-) {
+fn set_resume(domains: &mut Arc<BTreeMap<u32, MariaDbPoint>>, open: &[(u32, u64, Option<MariaDbGtid>)], domain: u32) {
     let oldest = open.iter().filter(|(d, ..)| *d == domain).min_by_key(|(_, sequence, _)| *sequence);
     if let Some(point) = Arc::make_mut(domains).get_mut(&domain) {
         point.resume = oldest.map(|(_, _, before)| *before);

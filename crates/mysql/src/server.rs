@@ -10,7 +10,6 @@ use uuid::Uuid;
 pub(crate) use crate::binlog::Flavour;
 use crate::error::sql_error;
 
-
 /// The server and its settings, as of one question. Settings that a server does not have are empty.
 #[derive(Clone, Debug)]
 #[expect(

@@ -196,7 +196,8 @@ async fn dump(
                 wanted.remove(&last.source, last.number);
             }
             let sids = wanted.sources().map(|(source, intervals)| {
-                let intervals = intervals.iter().map(|interval| GnoInterval::new(interval.start, interval.end)).collect();
+                let intervals =
+                    intervals.iter().map(|interval| GnoInterval::new(interval.start, interval.end)).collect();
                 let sid = Sid::new(source.server.into_bytes()).with_intervals(intervals);
                 match Tag::new(source.tag.clone()) {
                     Ok(tag) if !source.tag.is_empty() => sid.with_tag(tag),

@@ -203,9 +203,7 @@ impl Transactions {
             Event::Statement(StatementPart::LoadData) => {
                 let all: Vec<_> = (0..self.tables.len()).map(TableIndex).collect();
                 for table in all {
-                    self.stop_wanted(table, sink, |table| {
-                        by_statement(table, "LOAD DATA was logged as a statement")
-                    })?;
+                    self.stop_wanted(table, sink, |table| by_statement(table, "LOAD DATA was logged as a statement"))?;
                 }
             }
             // Only what a statement needs; the statement itself is looked at when it comes.
@@ -316,8 +314,9 @@ impl Transactions {
                     for table in self.present().touched.clone() {
                         self.stop_wanted(table, sink, |table| StopReason {
                             state: "not replicable".into(),
-                            detail: "a transaction changed it and a table without transactions, and was rolled back in part"
-                                .into(),
+                            detail:
+                                "a transaction changed it and a table without transactions, and was rolled back in part"
+                                    .into(),
                             remedy: format!("run `calve reload {table}`"),
                         })?;
                     }
@@ -612,6 +611,8 @@ pub(crate) fn by_statement(table: &TableName, what: &str) -> StopReason {
     StopReason {
         state: "changed by statement".into(),
         detail: format!("{what}, so the log does not hold the rows it changed"),
-        remedy: format!("SET GLOBAL binlog_format = 'ROW' and see which sessions set another; then run `calve reload {table}`"),
+        remedy: format!(
+            "SET GLOBAL binlog_format = 'ROW' and see which sessions set another; then run `calve reload {table}`"
+        ),
     }
 }

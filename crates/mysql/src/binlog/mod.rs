@@ -10,7 +10,6 @@
 //! ([`value`], [`temporal`], [`decimal`], [`json`]) are shared with the snapshot reader, so that a row is the same
 //! whichever way it came.
 
-
 mod cell;
 pub(crate) mod compressed;
 pub(crate) mod decimal;

@@ -1,0 +1,263 @@
+//! MySQL and MariaDB behind the port of a change source.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use calve_core::{
+    BinlogOffset, BinlogPosition, ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, GtidPosition, LastGtid,
+    LoadReader, LogState, MariaDbPoint, MariaDbPosition, Position, Result, SourceIdentity, SourceTable, TableName, TableSchema,
+};
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+use crate::binlog::Flavour;
+use crate::connection;
+use crate::describe;
+use crate::error::sql_error;
+use crate::identity::{self, LogIdentity, LogReach};
+use crate::load::SnapshotReader;
+use crate::server::{self, Server};
+use crate::settings::MySqlSettings;
+use crate::snapshot_place::SnapshotPlace;
+use crate::stream::{BinlogReader, Replica};
+use crate::transactions::Transactions;
+
+/// `poll` returns after this long without an event.
+const SHORT_WAIT: Duration = Duration::from_millis(250);
+
+/// A MySQL or MariaDB server as a source of changes.
+pub struct MySqlSource {
+    settings: MySqlSettings,
+    /// For questions; opened when one is asked.
+    conn: Option<Conn>,
+    /// As it was found last.
+    server: Option<Server>,
+    reach: LogReach,
+    /// MariaDB: the tables were read from this very server, so that places in its files mean the same.
+    same_server: AtomicBool,
+    stream: Option<Stream>,
+}
+
+/// A running stream.
+pub(crate) struct Stream {
+    reader: BinlogReader,
+    pub(crate) transactions: Transactions,
+}
+
+impl MySqlSource {
+    /// Nothing is connected before it is asked for.
+    pub fn new(settings: MySqlSettings) -> Self {
+        Self { settings, conn: None, server: None, reach: LogReach::default(), same_server: AtomicBool::new(false), stream: None }
+    }
+
+    /// The SQL connection, opened anew where it was lost.
+    async fn conn(&mut self) -> Result<&mut Conn> {
+        let conn = match self.conn.take() {
+            Some(mut conn) if conn.ping().await.is_ok() => conn,
+            _ => connection::open(&self.settings.connect).await?,
+        };
+        Ok(self.conn.insert(conn))
+    }
+
+    fn server(&self) -> Result<&Server> {
+        self.server.as_ref().ok_or_else(|| Error::new(ErrorKind::Bug, "the server was not looked at before it was used"))
+    }
+}
+
+/// Where a server's log begins and ends, in the words its positions are written in.
+pub(crate) struct LogEnds {
+    /// What was purged: nothing at or below it can be read any more.
+    pub(crate) purged: Position,
+    pub(crate) end: Position,
+    pub(crate) reach: LogReach,
+}
+
+/// Asks where the log begins and ends.
+pub(crate) async fn log_ends(conn: &mut Conn, server: &Server) -> Result<LogEnds> {
+    // Before the GTIDs: they may be ahead of it, never behind.
+    let at = server::binlog_end(conn, server).await?;
+    let oldest = server::binary_logs(conn).await?.first().map_or_else(|| at.clone(), |file| BinlogOffset::new(&file.name, 4));
+    let mut reach = LogReach::default();
+    let (purged, end) = match server.flavour {
+        Flavour::MariaDb => {
+            let purged = server::gtid_of(conn, &oldest).await?;
+            let binlog: Option<String> = conn
+                .query_first("SELECT @@GLOBAL.gtid_binlog_pos")
+                .await
+                .map_err(|error| sql_error("cannot read gtid_binlog_pos", &error))?;
+            let end: MariaDbPosition = binlog.unwrap_or_default().parse().map_err(|error| {
+                Error::with_source(ErrorKind::Corrupt, "gtid_binlog_pos cannot be understood", error)
+            })?;
+            reach.binlog = end.clone();
+            let purged = MariaDbPosition { at: Some(oldest), ..purged };
+            (Position::MariaDb(purged), Position::MariaDb(MariaDbPosition { at: Some(at), ..end }))
+        }
+        Flavour::MySql if server.has_gtids() => {
+            reach.purged = server::gtid_purged(conn).await?;
+            reach.executed = server::gtid_executed(conn).await?;
+            let purged = GtidPosition { at: Some(oldest), ..GtidPosition::new(reach.purged.clone()) };
+            let end = GtidPosition { at: Some(at), ..GtidPosition::new(reach.executed.clone()) };
+            (Position::MySql(purged), Position::MySql(end))
+        }
+        Flavour::MySql => {
+            let place = |applied| Position::Binlog(BinlogPosition { applied, resume: None, created: 0 });
+            (place(oldest), place(at))
+        }
+    };
+    Ok(LogEnds { purged, end, reach })
+}
+
+/// Looks at the server, and refuses one whose log cannot be read row by row.
+pub(crate) async fn read_server(conn: &mut Conn) -> Result<Server> {
+    let server = Server::read(conn).await?;
+    if !server.log_bin {
+        return Err(Error::new(
+            ErrorKind::Config,
+            "the server writes no binary log: set log_bin in its configuration and restart it",
+        ));
+    }
+    Ok(server)
+}
+
+#[async_trait]
+impl ChangeSource for MySqlSource {
+    async fn log_state(&mut self) -> Result<LogState> {
+        let conn = self.conn().await?;
+        let server = read_server(conn).await?;
+        let LogEnds { purged, end, reach } = log_ends(conn, &server).await?;
+        let identity = LogIdentity::of(&server).to_source()?;
+        self.server = Some(server);
+        self.reach = reach;
+        // Nothing is kept for anybody: the log is there as long as the server keeps it.
+        Ok(LogState { identity, acknowledged: Some(purged), fresh: end.clone(), end })
+    }
+
+    fn same_log(&self, now: &LogState, remembered: &SourceIdentity, at: &Position) -> Result<()> {
+        let (now, before) = (LogIdentity::from_source(&now.identity)?, LogIdentity::from_source(remembered)?);
+        self.same_server.store(now == before, Ordering::Relaxed);
+        identity::same_log(&now, &before, at, &self.reach)
+    }
+
+    /// The log carries every table.
+    async fn follow(&mut self, _: &[TableName]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn keep_log(&mut self) -> Result<LogState> {
+        self.log_state().await
+    }
+
+    async fn describe(&mut self, table: &TableName) -> Result<Arc<TableSchema>> {
+        let server = self.server()?.clone();
+        describe::describe(self.conn().await?, &server, table).await
+    }
+
+    async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
+        let server = self.server()?.clone();
+        self.same_content(from).await?;
+        let again = self.last_to_compare(from);
+        let reader = BinlogReader::open(&self.settings, from, again.as_ref(), Replica::Pipeline).await?;
+        let transactions = Transactions::new(
+            server.flavour,
+            server.lower_case_table_names,
+            from,
+            again,
+            tables,
+            self.settings.spill_dir.clone(),
+        )?;
+        self.stream = Some(Stream { reader, transactions });
+        Ok(())
+    }
+
+    async fn poll(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(stream) = &mut self.stream else {
+            return Err(Error::new(ErrorKind::Bug, "the stream was polled before it was started"));
+        };
+        stream.poll(sink).await
+    }
+
+    /// A server keeps its log for its own time, whoever has read it.
+    fn acknowledge(&mut self, _: &DurablePosition) {}
+
+    async fn start_load(&mut self, tables: &[TableName]) -> Result<Box<dyn LoadReader>> {
+        let server = self.server()?.clone();
+        let Some(stream) = &self.stream else {
+            return Err(Error::new(ErrorKind::Bug, "a load was started before the stream"));
+        };
+        let place = SnapshotPlace::behind_stream(&self.settings, &server, &stream.transactions).await?;
+        Ok(Box::new(SnapshotReader::open(&self.settings, &server, tables, place).await?))
+    }
+
+    async fn stop(&mut self) {
+        self.stream = None;
+        if let Some(conn) = self.conn.take() {
+            let _ = conn.disconnect().await;
+        }
+    }
+}
+
+impl MySqlSource {
+    /// The last transaction is sent again and compared, unless the log does not hold it any more.
+    fn last_to_compare(&self, from: &Position) -> Option<LastGtid> {
+        let Position::MySql(at) = from else { return None };
+        at.last.clone().filter(|last| !self.reach.purged.contains(&last.source, last.number))
+    }
+
+    /// MariaDB: the place where reading stood must still be behind the same transactions, where its file is there.
+    async fn same_content(&mut self, from: &Position) -> Result<()> {
+        let Position::MariaDb(MariaDbPosition { domains, at: Some(at) }) = from else { return Ok(()) };
+        if !self.same_server.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let conn = self.conn().await?;
+        let files = server::binary_logs(conn).await?;
+        if !files.iter().any(|file| file.name == *at.file && file.bytes >= at.offset) {
+            return Ok(());
+        }
+        let there = server::gtid_of(conn, at).await?;
+        let same = |(domain, there): (&u32, &MariaDbPoint)| {
+            domains.get(domain).is_some_and(|point| point.applied == there.applied)
+        };
+        if there.domains.iter().all(same) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::SourceGone,
+            format!(
+                "at {at} the log stands at {there}, where {from} was replicated: the log was reset, or the server was restored \
+                 from a backup; run `calve reload --all`"
+            ),
+        ))
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(reader: BinlogReader, transactions: Transactions) -> Self {
+        Self { reader, transactions }
+    }
+
+    /// Handles what has arrived, at least one event or a short wait. Cancel-safe: handling an event does not wait.
+    pub(crate) async fn poll(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        let result = match tokio::time::timeout(SHORT_WAIT, self.reader.ready()).await {
+            Err(_) => Ok(()),
+            Ok(Ok(())) => self.handle(sink),
+            Ok(Err(error)) => Err(error),
+        };
+        match result {
+            Ok(()) => self.transactions.tell_quiet(sink),
+            Err(_) if self.transactions.in_transaction() => sink.abort(),
+            Err(_) => {}
+        }
+        result
+    }
+
+    fn handle(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        while !sink.is_full() {
+            let Some(event) = self.reader.take()? else { break };
+            self.transactions.event(event.header(), event.body(), sink)?;
+        }
+        Ok(())
+    }
+}
