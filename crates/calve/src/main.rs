@@ -8,6 +8,7 @@ mod bounds;
 mod command;
 mod config;
 mod control;
+mod database;
 mod ending;
 mod environment;
 #[cfg(feature = "failpoints")]

@@ -7,37 +7,43 @@ use calve_core::{Error, ErrorKind, Result, TableName};
 use calve_iceberg::{
     CatalogSettings, DEFAULT_CATALOG_NAME, IcebergLake, LakeSettings, SnapshotRetentionSettings, Target,
 };
-use calve_postgres::{PostgresSettings, PostgresSource};
+use calve_mysql::MySqlSettings;
+use calve_postgres::PostgresSettings;
 use uuid::Uuid;
 
 use crate::config::{Catalog, Settings};
+use crate::database::{Address, Database};
 use crate::lake_dir::RecordedTable;
 
 /// Tables of the source and their names in the lake.
 pub(crate) type Targets = BTreeMap<TableName, TableName>;
 
-/// The source, for the engine. Nothing is connected yet.
-pub(crate) fn source(settings: &Settings) -> Result<PostgresSource> {
-    Ok(PostgresSource::new(postgres_settings(settings)?))
-}
-
-/// How this pipeline reads its source.
-pub(crate) fn postgres_settings(settings: &Settings) -> Result<PostgresSettings> {
+/// The source and how this pipeline reads it.
+pub(crate) fn database(settings: &Settings) -> Result<Database> {
     let application = format!("calve {}", settings.pipeline);
-    let connect = settings.source()?.clone().with_application_name(application);
-    Ok(PostgresSettings {
-        slot: settings.slot.clone(),
-        publication: settings.publication.clone(),
-        manage_publication: settings.manage_publication,
-        load_parallelism: settings.load_parallelism,
-        ..PostgresSettings::new(connect, &settings.pipeline)
+    Ok(match settings.source()?.clone() {
+        Address::Postgres(connect) => Database::Postgres(PostgresSettings {
+            slot: settings.slot.clone(),
+            publication: settings.publication.clone(),
+            manage_publication: settings.manage_publication,
+            load_parallelism: settings.load_parallelism,
+            ..PostgresSettings::new(connect.with_application_name(application), &settings.pipeline)
+        }),
+        Address::MySql(connect) => {
+            let defaults = MySqlSettings::new(connect.with_application_name(application), &settings.pipeline);
+            Database::MySql(MySqlSettings {
+                server_id: settings.server_id.unwrap_or(defaults.server_id),
+                load_parallelism: settings.load_parallelism,
+                ..defaults
+            })
+        }
     })
 }
 
 /// The selected tables that the source has, and what is wrong with the selection.
 pub(crate) async fn look_for_tables(settings: &Settings) -> Result<(Targets, Vec<String>)> {
     settings.tables.required()?;
-    let tables = calve_postgres::list_tables(settings.source()?, &settings.tables.named()).await?;
+    let tables = database(settings)?.list_tables(&settings.tables.named()).await?;
     Ok(settings.tables.resolve(&tables))
 }
 
@@ -45,7 +51,7 @@ pub(crate) async fn look_for_tables(settings: &Settings) -> Result<(Targets, Vec
 /// their own. Anything wrong with the selection is an error.
 pub(crate) async fn select_tables(settings: &Settings, before: &Targets) -> Result<Targets> {
     settings.tables.required()?;
-    let mut tables = calve_postgres::list_tables(settings.source()?, &settings.tables.named()).await?;
+    let mut tables = database(settings)?.list_tables(&settings.tables.named()).await?;
     let gone: Vec<_> = before.keys().filter(|table| !tables.contains(table)).cloned().collect();
     tables.extend(gone);
     match settings.tables.resolve(&tables) {

@@ -13,16 +13,29 @@ mod describe;
 mod effects;
 mod error;
 mod identity;
+mod load;
 mod pipeline;
 mod place;
 mod server;
 mod settings;
+mod snapshot_place;
+mod source;
 mod spool;
 mod sql;
+mod status;
 mod stream;
 mod transactions;
 mod types;
+mod witness;
 
 pub use config::{ConnectConfig, Host, RootCertificates, SslMode};
 pub use pipeline::list_tables;
 pub use settings::MySqlSettings;
+pub use source::MySqlSource;
+pub use status::{LogStatus, log_status};
+pub use witness::{TableWitness, WitnessedChanges};
+
+/// Stand-in.
+pub async fn check(_: &MySqlSettings, _: &[calve_core::TableName]) -> calve_core::Result<Vec<calve_core::Finding>> {
+    Ok(Vec::new())
+}

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use calve_core::{BinlogPosition, Error, ErrorKind, GtidSet, Position, Result};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
@@ -16,6 +17,7 @@ use crate::binlog::Flavour;
 use crate::connection;
 use crate::ddl::Xid;
 use crate::error::sql_error;
+use crate::load::SnapshotPositions;
 use crate::server::{self, Server};
 use crate::settings::MySqlSettings;
 use crate::source::{LogEnds, log_ends};
@@ -61,21 +63,6 @@ impl SnapshotPlace {
         // What gtid_executed counts is committed; the other counters may be ahead.
         place.wait_until_committed(None).await?;
         Ok(place)
-    }
-
-    /// Everything up to here is in every snapshot taken from now on.
-    pub(crate) fn low(&self) -> &Position {
-        &self.low
-    }
-
-    /// Nothing beyond here is in any snapshot that was taken before this is asked.
-    pub(crate) async fn high(&mut self) -> Result<Position> {
-        let end = server::binlog_end(&mut self.conn, &self.server).await?;
-        // Where nothing was written since, the read is of one position.
-        if self.low.binlog_offset() == Some(&end) {
-            return Ok(self.low.clone());
-        }
-        Ok(Position::Binlog(BinlogPosition { applied: end, resume: None, created: 0 }))
     }
 
     async fn wait_until_committed(&mut self, executed: Option<&GtidSet>) -> Result<()> {
@@ -175,6 +162,22 @@ impl SnapshotPlace {
             }
             sleep(PAUSE * 20).await;
         }
+    }
+}
+
+#[async_trait]
+impl SnapshotPositions for SnapshotPlace {
+    async fn before(&mut self) -> Result<Position> {
+        Ok(self.low.clone())
+    }
+
+    async fn after(&mut self, _: &mut [Conn]) -> Result<Position> {
+        let end = server::binlog_end(&mut self.conn, &self.server).await?;
+        // Where nothing was written since, the read is of one position.
+        if self.low.binlog_offset() == Some(&end) {
+            return Ok(self.low.clone());
+        }
+        Ok(Position::Binlog(BinlogPosition { applied: end, resume: None, created: 0 }))
     }
 }
 

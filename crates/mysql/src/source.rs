@@ -54,11 +54,18 @@ impl MySqlSource {
 
     /// The SQL connection, opened anew where it was lost.
     async fn conn(&mut self) -> Result<&mut Conn> {
-        let conn = match self.conn.take() {
-            Some(mut conn) if conn.ping().await.is_ok() => conn,
-            _ => connection::open(&self.settings.connect).await?,
-        };
-        Ok(self.conn.insert(conn))
+        if let Some(conn) = &mut self.conn
+            && conn.ping().await.is_err()
+        {
+            self.conn = None;
+        }
+        match self.conn.take() {
+            Some(conn) => Ok(self.conn.insert(conn)),
+            None => {
+                let conn = connection::open(&self.settings.connect).await?;
+                Ok(self.conn.insert(conn))
+            }
+        }
     }
 
     fn server(&self) -> Result<&Server> {
@@ -186,8 +193,9 @@ impl ChangeSource for MySqlSource {
         let Some(stream) = &self.stream else {
             return Err(Error::new(ErrorKind::Bug, "a load was started before the stream"));
         };
-        let place = SnapshotPlace::behind_stream(&self.settings, &server, &stream.transactions).await?;
-        Ok(Box::new(SnapshotReader::open(&self.settings, &server, tables, place).await?))
+        let mut place = SnapshotPlace::behind_stream(&self.settings, &server, &stream.transactions).await?;
+        let MySqlSettings { connect, load_parallelism, .. } = &self.settings;
+        Ok(Box::new(SnapshotReader::open(connect, &server, tables, *load_parallelism, &mut place).await?))
     }
 
     async fn stop(&mut self) {

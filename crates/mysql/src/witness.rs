@@ -38,8 +38,10 @@ impl TableWitness {
         let mut conn = connection::open(&settings.connect).await?;
         let server = read_server(&mut conn).await?;
         let _ = conn.disconnect().await;
-        let place = SnapshotPlace::at_end(settings, &server).await?;
-        let reader = SnapshotReader::open(settings, &server, std::slice::from_ref(table), place).await?;
+        let mut place = SnapshotPlace::at_end(settings, &server).await?;
+        let MySqlSettings { connect, load_parallelism, .. } = settings;
+        let tables = std::slice::from_ref(table);
+        let reader = SnapshotReader::open(connect, &server, tables, *load_parallelism, &mut place).await?;
         Ok(Self { settings: settings.clone(), server, table: table.clone(), reader })
     }
 

@@ -2,8 +2,7 @@
 
 mod lake;
 
-use calve_core::{Error, ErrorKind, Result, TableName};
-use calve_core::{Finding, Severity};
+use calve_core::{Error, ErrorKind, Finding, Result, Severity, TableName};
 
 use crate::config::Settings;
 use crate::ending::Ending;
@@ -61,7 +60,7 @@ pub(crate) async fn refuse_unmet(settings: &Settings, targets: &Targets, before:
 
 async fn source_findings(settings: &Settings, tables: impl Iterator<Item = &TableName>) -> Result<Vec<Finding>> {
     let tables: Vec<_> = tables.cloned().collect();
-    calve_postgres::check(&wiring::postgres_settings(settings)?, &tables).await
+    wiring::database(settings)?.check(&tables).await
 }
 
 /// What is wrong, and below it what mends it, ready to be pasted.

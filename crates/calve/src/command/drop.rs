@@ -12,16 +12,16 @@ pub(crate) async fn drop(settings: Settings, tables: bool, yes: bool) -> Result<
     logging::start(&settings);
     let targets = wiring::pipeline_tables(&settings).await?;
     let directory = settings.pipeline_dir();
-    let postgres = wiring::postgres_settings(&settings)?;
-    if !yes && !confirmed(&settings, tables.then_some(targets.len()))? {
+    let database = wiring::database(&settings)?;
+    if !yes && !confirmed(&settings, database.belongings(), tables.then_some(targets.len()))? {
         show::line("nothing was removed");
         return Ok(Ending::Done);
     }
     // Held until the end: a running pipeline is not pulled away from under its process.
     let lock = directory.lock(&settings.pipeline)?;
     // The source first: what is left behind there costs somebody else's disk.
-    for done in calve_postgres::drop_pipeline(&postgres).await? {
-        show::line(&done.to_string());
+    for done in database.remove_belongings().await? {
+        show::line(&done);
     }
     if tables {
         let lake = wiring::lake(&settings, &targets).await?;
@@ -37,14 +37,9 @@ pub(crate) async fn drop(settings: Settings, tables: bool, yes: bool) -> Result<
     Ok(Ending::Done)
 }
 
-fn confirmed(settings: &Settings, tables: Option<usize>) -> Result<bool> {
+fn confirmed(settings: &Settings, belongings: Option<String>, tables: Option<usize>) -> Result<bool> {
     let also = tables.map_or(String::new(), |count| format!(", and {count} TABLES WITH THEIR FILES"));
-    let slot = &settings.slot;
-    let publication = if settings.manage_publication {
-        format!(" and publication '{}'", settings.publication)
-    } else {
-        String::new()
-    };
+    let there = belongings.map_or(String::new(), |belongings| format!("{belongings}, "));
     if !std::io::stdin().is_terminal() {
         return Err(Error::new(
             ErrorKind::Config,
@@ -52,7 +47,7 @@ fn confirmed(settings: &Settings, tables: Option<usize>) -> Result<bool> {
         ));
     }
     show::text(&format!(
-        "Remove pipeline '{}': slot '{slot}'{publication}, local state{also}? [y/N] ",
+        "Remove pipeline '{}': {there}local state{also}? [y/N] ",
         settings.pipeline
     ));
     let mut answer = String::new();

@@ -71,7 +71,7 @@ pub(crate) async fn pipeline(
     let progress = Arc::new(Progress::new(targets.keys().cloned()));
     let (handle, control) = calve_engine::control();
     let ports = Ports {
-        source: Box::new(wiring::source(settings)?),
+        source: wiring::database(settings)?.source(),
         writer: lake.clone(),
         lake,
         positions,

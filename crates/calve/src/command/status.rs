@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use calve_core::{Position, Result, StopReason, TableName};
 use calve_iceberg::TableSummary;
-use calve_postgres::SlotStatus;
 
 use crate::bounds::Bounds;
 use crate::config::Settings;
 use crate::control::Client;
+use crate::database::LogReport;
 use crate::ending::{Ending, with_causes};
 use crate::environment::wall_clock_micros;
 use crate::progress::{LiveStatus, LiveTable, State};
@@ -69,10 +69,9 @@ async fn lake(settings: &Settings, targets: &Targets) -> Result<BTreeMap<TableNa
 }
 
 /// What the source says, or why it says nothing.
-async fn source(settings: &Settings) -> std::result::Result<SlotStatus, String> {
-    let postgres =
-        wiring::postgres_settings(settings).map_err(|_| "its address is not known; add --source".to_owned())?;
-    match tokio::time::timeout(SOURCE_TIMEOUT, calve_postgres::slot_status(&postgres)).await {
+async fn source(settings: &Settings) -> std::result::Result<LogReport, String> {
+    let database = wiring::database(settings).map_err(|_| "its address is not known; add --source".to_owned())?;
+    match tokio::time::timeout(SOURCE_TIMEOUT, database.log()).await {
         Ok(Ok(status)) => Ok(status),
         Ok(Err(error)) => Err(with_causes(&error)),
         Err(_) => Err(format!("no answer within {}", show::duration(SOURCE_TIMEOUT))),
@@ -84,15 +83,15 @@ fn report(
     targets: &Targets,
     live: Option<&LiveStatus>,
     lake: &BTreeMap<TableName, Recorded>,
-    source: std::result::Result<SlotStatus, String>,
+    source: std::result::Result<LogReport, String>,
     now: i64,
 ) -> Report {
-    let end = source.as_ref().ok().map(|source| Position::Postgres(source.current));
+    let log = source.as_ref().ok();
     let tables: Vec<TableReport> = targets
         .iter()
         .map(|(table, target)| {
             let entry = live.and_then(|live| Some((live, live.tables.iter().find(|entry| entry.table == *table)?)));
-            table_report(table, target, entry, lake.get(table), end.as_ref(), now)
+            table_report(table, target, entry, lake.get(table), log, now)
         })
         .collect();
     // What a stopped table lacks is told by its state; the lag of the pipeline is that of those that go on.
@@ -101,8 +100,8 @@ fn report(
         Some(live) => live.complete.clone(),
         None => running().filter_map(|table| table.position.clone()).reduce(|a, b| a.meet(&b)),
     };
-    let lag_bytes = match (&position, &end) {
-        (Some(position), Some(end)) => position.bytes_until(end),
+    let lag_bytes = match (&position, log) {
+        (Some(position), Some(log)) => log.bytes_from(position),
         _ => live.and_then(|live| live.lag_bytes),
     };
     let lag_seconds = match live {
@@ -135,7 +134,7 @@ fn rolled_back(table: &TableName) -> StopReason {
     }
 }
 
-fn source_report(settings: &Settings, source: std::result::Result<SlotStatus, String>) -> SourceReport {
+fn source_report(settings: &Settings, source: std::result::Result<LogReport, String>) -> SourceReport {
     let address = settings.known_source().map(ToString::to_string);
     match source {
         Err(error) => SourceReport { address, reachable: false, error: Some(error), position: None, slot: None },
@@ -143,13 +142,13 @@ fn source_report(settings: &Settings, source: std::result::Result<SlotStatus, St
             address,
             reachable: true,
             error: None,
-            position: Some(Position::Postgres(found.current)),
-            slot: Some(SlotReport {
+            position: Some(found.end),
+            slot: found.slot.map(|slot| SlotReport {
                 name: settings.slot.clone(),
-                active: found.exists.then_some(found.active_pid.is_some()),
-                acknowledged: found.confirmed_flush.map(Position::Postgres),
-                retained_bytes: found.retained_bytes,
-                wal_status: found.wal_status,
+                active: slot.exists.then_some(slot.active_pid.is_some()),
+                acknowledged: slot.confirmed_flush.map(Position::Postgres),
+                retained_bytes: slot.retained_bytes,
+                wal_status: slot.wal_status,
             }),
         },
     }
@@ -163,7 +162,7 @@ fn table_report(
     target: &TableName,
     live: Option<(&LiveStatus, &LiveTable)>,
     recorded: Option<&Recorded>,
-    end: Option<&Position>,
+    log: Option<&LogReport>,
     now: i64,
 ) -> TableReport {
     let summary = recorded.map(|recorded| &recorded.summary);
@@ -177,7 +176,7 @@ fn table_report(
     let complete = live.filter(|_| state == State::Streaming).and_then(|(status, _)| status.complete.clone());
     let bound = recorded.and_then(|recorded| recorded.bound.clone());
     let position = bound.map(|bound| complete.iter().fold(bound, |a, b| a.join(b)));
-    let lag_bytes = position.as_ref().zip(end).and_then(|(position, end)| position.bytes_until(end));
+    let lag_bytes = position.as_ref().zip(log).and_then(|(position, log)| log.bytes_from(position));
     let last_commit = summary.and_then(|summary| summary.committed_at_ms).map(|ms| ms.saturating_mul(1000));
     TableReport {
         table: table.to_string(),

@@ -54,6 +54,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     scalar("slot"),
     scalar("publication"),
     scalar("manage_publication"),
+    scalar("server_id"),
     tables("tables"),
     tables("exclude"),
     scalar("into"),

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use calve_core::{Error, ErrorKind, Result, TableName};
-use calve_postgres::ConnectConfig;
 use tracing::level_filters::LevelFilter;
 
 use super::pattern::TablePattern;
@@ -14,6 +13,7 @@ use super::raw::{Given, Raw, TableEntry};
 use super::reader::Reader;
 use super::secret::Secret;
 use super::units;
+use crate::database::Address;
 use crate::lake_dir::{LakeDir, PipelineDir};
 
 /// Names of slots are at most 63 bytes; `calve_` comes before the pipeline's.
@@ -25,11 +25,13 @@ pub(crate) struct Settings {
     /// Names the pipeline: its slot, publication, state and the mark on its tables.
     pub(crate) pipeline: String,
     /// None where no address was given: `status` goes on without.
-    source: Option<ConnectConfig>,
+    source: Option<Address>,
     pub(crate) slot: String,
     pub(crate) publication: String,
     /// Whether calve creates the publication and keeps its tables right, or leaves it to somebody else.
     pub(crate) manage_publication: bool,
+    /// The number to register with at a MySQL server, if one was given.
+    pub(crate) server_id: Option<u32>,
     pub(crate) tables: TableSelection,
     /// The directory of the lake.
     pub(crate) into: PathBuf,
@@ -140,7 +142,9 @@ impl Settings {
         let source = read_source(reader);
         let pipeline = read_name(reader, source.as_ref());
         let derived = format!("calve_{pipeline}");
+        refuse_options_of_others(reader, source.as_ref());
         Self {
+            server_id: reader.value("server_id", server_id),
             slot: reader.value_or("slot", derived.clone(), slot_name),
             publication: reader.value_or("publication", derived, not_empty),
             manage_publication: reader.value_or("manage_publication", true, boolean),
@@ -181,9 +185,12 @@ impl Settings {
     }
 
     /// The source's address, or the error that asks for it.
-    pub(crate) fn source(&self) -> Result<&ConnectConfig> {
+    pub(crate) fn source(&self) -> Result<&Address> {
         self.source.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::Config, "no source was given; add --source postgres://user@host/database")
+            Error::new(
+                ErrorKind::Config,
+                "no source was given; add --source postgres://user@host/database (or mysql://user@host/database)",
+            )
         })
     }
 
@@ -198,7 +205,7 @@ impl Settings {
     }
 
     /// The source's address if there is one.
-    pub(crate) fn known_source(&self) -> Option<&ConnectConfig> {
+    pub(crate) fn known_source(&self) -> Option<&Address> {
         self.source.as_ref()
     }
 }
@@ -276,7 +283,7 @@ fn absent(pattern: &TablePattern, tables: &[TableName]) -> String {
     }
 }
 
-fn read_source(reader: &mut Reader<'_>) -> Option<ConnectConfig> {
+fn read_source(reader: &mut Reader<'_>) -> Option<Address> {
     const PARTS: [(&str, &str); 9] = [
         ("source.host", "host"),
         ("source.port", "port"),
@@ -291,7 +298,7 @@ fn read_source(reader: &mut Reader<'_>) -> Option<ConnectConfig> {
     // All are read, so that an option is never passed over because another one is given.
     let parts: Vec<_> = PARTS.iter().filter_map(|&(key, word)| Some((key, word, reader.given(key)?))).collect();
     if reader.given("source").is_some() {
-        let mut config = reader.value("source", source_url)?;
+        let mut config = reader.value("source", Address::parse)?;
         for (key, word, part) in &parts {
             if *word == "password" {
                 config = config.with_password(calve_core::Secret::new(part.text.as_str()));
@@ -303,8 +310,8 @@ fn read_source(reader: &mut Reader<'_>) -> Option<ConnectConfig> {
     }
     let (_, _, first) = parts.first()?;
     let keywords: Vec<_> = parts.iter().map(|(_, word, given)| format!("{word}={}", quoted(&given.text))).collect();
-    match ConnectConfig::parse(&keywords.join(" ")) {
-        Ok(config) => Some(config),
+    match calve_postgres::ConnectConfig::parse(&keywords.join(" ")) {
+        Ok(config) => Some(Address::Postgres(config)),
         Err(error) => {
             reader.refuse("source", first, &error.to_string());
             None
@@ -312,11 +319,25 @@ fn read_source(reader: &mut Reader<'_>) -> Option<ConnectConfig> {
     }
 }
 
-fn source_url(text: &str) -> std::result::Result<ConnectConfig, String> {
-    match text.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => ConnectConfig::parse(text).map_err(|error| error.to_string()),
-        Some((scheme, _)) => Err(format!("'{scheme}' is not a kind of source; write postgres://user@host/database")),
-        None => Err("not an address; write postgres://user@host/database".to_owned()),
+/// An option that the source's kind has no use for is a misunderstanding, not something to pass over.
+fn refuse_options_of_others(reader: &mut Reader<'_>, source: Option<&Address>) {
+    let others: &[&str] = match source {
+        None => &[],
+        Some(Address::Postgres(_)) => &["server_id"],
+        Some(Address::MySql(_)) => &["slot", "publication", "manage_publication"],
+    };
+    for key in others {
+        if let Some(given) = reader.given(key) {
+            let kind = if *key == "server_id" { "MySQL and MariaDB" } else { "Postgres" };
+            reader.refuse(key, &given, &format!("only sources of {kind} have this option; leave it out"));
+        }
+    }
+}
+
+fn server_id(text: &str) -> std::result::Result<u32, String> {
+    match text.parse() {
+        Ok(number @ 1..) => Ok(number),
+        _ => Err(format!("'{text}' is no server_id; use a number from 1 to 4294967295 that no other replica has")),
     }
 }
 
@@ -325,11 +346,11 @@ fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-fn read_name(reader: &mut Reader<'_>, source: Option<&ConnectConfig>) -> String {
+fn read_name(reader: &mut Reader<'_>, source: Option<&Address>) -> String {
     if reader.given("name").is_some() {
         return reader.value_or("name", "invalid".to_owned(), pipeline_name);
     }
-    let derived = source.map(|source| derived_name(source.database()));
+    let derived = source.map(|source| derived_name(source.database().unwrap_or("mysql")));
     derived.unwrap_or_else(|| {
         reader.missing(
             "no source was given; add --source postgres://user@host/database, or at least the pipeline's --name",

@@ -7,17 +7,16 @@ use calve_core::{
     ChangeSink, Error, ErrorKind, Position, Result, RowBuffer, RowOp, StopReason, TableIndex, TableSchema,
     TransactionPoint,
 };
-use calve_postgres::TableWitness;
-
 use super::compare::{Buckets, Detail};
 use super::rows::Rows;
+use crate::database::Witness;
 
 /// The source reached the position before, so its log tells soon.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Brings the source's side from the witness' position to `until`.
 pub(super) async fn apply(
-    witness: TableWitness,
+    witness: Witness,
     until: &Position,
     schema: &Arc<TableSchema>,
     buckets: &Buckets,

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calve_core::{Error, ErrorKind, LoadEvent, Position, Result, TableName, TableSchema};
-use calve_postgres::{PostgresSettings, TableWitness};
 
 pub(crate) use compare::Difference;
 use compare::{Buckets, Detail, Sums};
@@ -25,11 +24,12 @@ use lake_side::LakeSide;
 use rows::{Digest, Rows};
 
 use crate::config::Settings;
+use crate::database::{Database, Witness};
 use crate::wiring::{self, Targets};
 
 /// Compares tables.
 pub(crate) struct Verifier {
-    postgres: PostgresSettings,
+    database: Database,
     lake: LakeSide,
     /// Differing keys that are named, a table.
     show: usize,
@@ -61,7 +61,7 @@ impl Verifier {
     pub(crate) async fn new(settings: &Settings, targets: Targets, show: usize, wait: Duration) -> Result<Self> {
         let socket = settings.pipeline_dir().socket();
         Ok(Self {
-            postgres: wiring::postgres_settings(settings)?,
+            database: wiring::database(settings)?,
             lake: LakeSide::new(wiring::lake(settings, &targets).await?, targets, socket),
             show,
             wait,
@@ -96,7 +96,7 @@ impl Verifier {
         verdict: &mut Verdict,
     ) -> Result<()> {
         let (mut witness, _) = self.witness(table).await?;
-        let at = witness.reader().position().clone();
+        let at = witness.reader().settled().clone();
         let mut detail = Detail::default();
         read_source(&mut witness, schema, |key, digest| {
             if buckets.contain(key) {
@@ -132,9 +132,9 @@ impl Verifier {
     }
 
     /// Begins to read the table at the source, if source and lake agree on its columns.
-    async fn witness(&self, table: &TableName) -> Result<(TableWitness, Arc<TableSchema>)> {
+    async fn witness(&self, table: &TableName) -> Result<(Witness, Arc<TableSchema>)> {
         let stamped = self.lake.schema(table).await?;
-        let witness = TableWitness::open(&self.postgres, table).await?;
+        let witness = self.database.witness(table).await?;
         let schema = witness.schema()?;
         match schema_difference(&schema, &stamped) {
             None => Ok((witness, schema)),
@@ -184,7 +184,7 @@ fn schema_difference(source: &TableSchema, lake: &TableSchema) -> Option<String>
 
 /// Feeds every row of the source.
 async fn read_source(
-    witness: &mut TableWitness,
+    witness: &mut Witness,
     schema: &TableSchema,
     mut row: impl FnMut(&[u8], Digest),
 ) -> Result<()> {
