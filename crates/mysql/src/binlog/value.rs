@@ -193,8 +193,8 @@ pub(crate) fn push_inet4(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), Cel
     Ok(out.push_str(&format!("{a}.{b}.{c}.{d}"))?)
 }
 
-/// MariaDB's `INET6`, as the server prints it (`Inet6::to_string`): the longest run of two zero groups or more, the first of
-/// such, as `::`; an IPv4 address behind six zero groups or behind `::ffff:` in its own form.
+/// MariaDB's `INET6`, as the server prints it (`Inet6::to_string`): the longest run of zero groups, the first of such and be
+/// it of one only, as `::`; an IPv4 address behind six zero groups or behind `::ffff:` in its own form.
 pub(crate) fn push_inet6(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
     let bytes = padded::<16>(bytes, "an address of 16 bytes")?;
     Ok(out.push_str(&inet6_text(bytes))?)
@@ -211,9 +211,6 @@ fn inet6_text(bytes: [u8; 16]) -> String {
             gap = start..start + length;
         }
         start += length.max(1);
-    }
-    if gap.len() < 2 {
-        gap = 0..0;
     }
     let mut text = String::with_capacity(39);
     let mut index = 0;
@@ -281,7 +278,9 @@ mod tests {
             ("fe80::", "fe80::"),
             ("2001:db8::ff00:42:8329", "2001:db8::ff00:42:8329"),
             ("1:0:0:4:0:0:0:8", "1:0:0:4::8"),
-            ("1:0:3:4:5:6:7:8", "1:0:3:4:5:6:7:8"),
+            ("1:0:3:4:5:6:7:8", "1::3:4:5:6:7:8"),
+            ("1:2:3:4:5:6:7:0", "1:2:3:4:5:6:7::"),
+            ("1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"),
         ] {
             let address: std::net::Ipv6Addr = address.parse().unwrap();
             assert_eq!(inet6_text(address.octets()), expected);
