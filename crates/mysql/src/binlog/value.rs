@@ -187,6 +187,14 @@ pub(crate) fn push_uuid(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), Cell
     Ok(())
 }
 
+/// MariaDB's `UUID` as text, as SELECT shows it: five groups of hex digits.
+pub(crate) fn push_uuid_text(text: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
+    const EXPECTED: CellError = malformed("a UUID of 32 hex digits in five groups");
+    let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 36).ok_or(EXPECTED)?;
+    out.push_uuid(*uuid::Uuid::try_parse(text).map_err(|_| EXPECTED)?.as_bytes());
+    Ok(())
+}
+
 /// MariaDB's `INET4`, as `1.2.3.4`.
 pub(crate) fn push_inet4(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
     let [a, b, c, d] = padded::<4>(bytes, "an address of 4 bytes")?;
