@@ -136,8 +136,7 @@ impl<'a> Serialized<'a> {
         let more = first.trailing_ones();
         let high = self.0.uint(more as usize)?;
         Ok(match more {
-            8 => high,
-            7 => high,
+            7.. => high,
             _ => high << (7 - more) | u64::from(first >> (more + 1)),
         })
     }
@@ -194,7 +193,7 @@ pub(crate) struct MariaGtid<'a> {
     pub(crate) standalone: bool,
     /// It can be rolled back (`FL_TRANSACTIONAL`).
     pub(crate) transactional: bool,
-    /// Its statement is DDL (`FL_DDL`).
+    /// Its statement is DDL (`FL_DDL`); where it is not also `standalone`, of rows as well (CREATE TABLE .. SELECT).
     pub(crate) ddl: bool,
     pub(crate) commit_id: Option<u64>,
     pub(crate) xa: Option<MariaXa<'a>>,

@@ -31,6 +31,9 @@ mod text;
 pub(crate) mod value;
 pub(crate) mod wire;
 
+#[cfg(test)]
+mod captures;
+
 /// Which of the two families a server belongs to. Their logs share a frame and differ in what is inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Flavour {

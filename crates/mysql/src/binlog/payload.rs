@@ -18,7 +18,8 @@ pub(crate) struct Payload<'a> {
     compression: Compression,
     /// Bytes of the inner events.
     uncompressed: u64,
-    payload: &'a [u8],
+    /// As they were compressed.
+    bytes: &'a [u8],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +58,22 @@ impl<'a> Payload<'a> {
         let (Some(size), Some(compression)) = (size, compression) else {
             return Err(Malformed::Short { what: WHAT });
         };
-        let payload = reader.take_u64(size)?;
+        let bytes = reader.take_u64(size)?;
         reader.end()?;
         let uncompressed = match (compression, uncompressed) {
-            (_, Some(bytes)) => bytes,
+            (_, Some(length)) => length,
             (Compression::None, None) => size,
             (Compression::Zstd, None) => return Err(Malformed::Short { what: WHAT }),
         };
-        Ok(Self { compression, uncompressed, payload })
+        Ok(Self { compression, uncompressed, bytes })
     }
 
     /// The events of the transaction, in order.
     pub(crate) fn events(&self) -> Result<PayloadEvents<'a>, Malformed> {
         let stream = match self.compression {
-            Compression::None => Stream::Plain(self.payload),
+            Compression::None => Stream::Plain(self.bytes),
             Compression::Zstd => {
-                let decoder = zstd::stream::read::Decoder::with_buffer(self.payload)
+                let decoder = zstd::stream::read::Decoder::with_buffer(self.bytes)
                     .map_err(|_| Malformed::Compression { what: WHAT })?;
                 Stream::Zstd(BufReader::with_capacity(64 << 10, decoder))
             }

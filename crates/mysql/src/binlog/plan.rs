@@ -194,24 +194,19 @@ fn check_text(
     let name = &column.name;
     let is_text =
         matches!(kind, Kind::Text { .. } | Kind::Bytes { .. } | Kind::Padded(_) | Kind::Label(_) | Kind::Labels(_));
-    let charset = match map.optional.collation.get(place).copied().flatten() {
-        Some(collation) if is_text => {
-            let Some(charset) = u32::try_from(collation).ok().and_then(Charset::by_collation_id) else {
-                return mismatch(format!("column {name} has collation {collation} in the log, which is unknown"));
-            };
-            let expected = column.native.character_set.as_deref().unwrap_or("binary");
-            if Charset::by_name(expected) != Some(charset) {
-                return mismatch(format!(
-                    "column {name} has character set {} in the log and {expected} in the schema",
-                    charset.name()
-                ));
-            }
-            charset
-        }
-        _ => return Ok(()),
+    let Some(collation) = map.optional.collation.get(place).copied().flatten().filter(|_| is_text) else {
+        return Ok(());
     };
+    let Some(logged) = charset_of(collation) else {
+        return mismatch(format!("column {name} has collation {collation} in the log, which is unknown"));
+    };
+    let declared_charset = column.native.character_set.as_deref().unwrap_or(BINARY);
+    let expected = Charset::by_name(declared_charset).map_or(declared_charset, |charset| charset.name());
+    if logged != expected {
+        return mismatch(format!("column {name} has character set {logged} in the log and {expected} in the schema"));
+    }
     if let Some(Some(labels)) = map.optional.labels.get(place) {
-        let decoded = labels.iter().map(|label| label_text(label, charset)).collect::<Option<Vec<_>>>();
+        let decoded = labels.iter().map(|label| label_text(label, logged)).collect::<Option<Vec<_>>>();
         if decoded.is_none_or(|decoded| decoded.iter().ne(declared.labels.iter().map(|label| &**label))) {
             return mismatch(format!(
                 "the labels of column {name} in the log are not those of {} in the schema",
@@ -222,11 +217,22 @@ fn check_text(
     Ok(())
 }
 
-fn label_text(label: &[u8], charset: Charset) -> Option<String> {
+/// `binary` is no character set that text could be decoded from, but has a collation like one.
+const BINARY: &str = "binary";
+
+fn charset_of(collation: u64) -> Option<&'static str> {
+    match u32::try_from(collation).ok()? {
+        63 => Some(BINARY),
+        id => Charset::by_collation_id(id).map(Charset::name),
+    }
+}
+
+fn label_text(label: &[u8], charset: &str) -> Option<String> {
     let mut text = Vec::new();
-    match charset.name() {
-        "binary" => text.extend_from_slice(label),
-        _ => charset.decode(label, &mut text).ok()?,
+    if charset == BINARY {
+        text.extend_from_slice(label);
+    } else {
+        Charset::by_name(charset)?.decode(label, &mut text).ok()?;
     }
     String::from_utf8(text).ok()
 }

@@ -65,27 +65,24 @@ impl<'a> Query<'a> {
         let mut reader = Reader::new(bytes, "the session of a query event");
         while !reader.is_empty() {
             match (reader.u8()?, flavour) {
-                // Flags of the session.
-                (0, _) => _ = reader.u32()?,
+                // Flags of the session; steps of AUTO_INCREMENT; length of the event on a former server.
+                (0 | 3 | 10, _) => _ = reader.u32()?,
                 (1, _) => self.sql_mode = Some(reader.u64()?),
-                // Catalog, of old servers; the time zone; the catalog.
+                // The catalog, from servers of before 5.0.
                 (2, _) => {
                     skip_text(&mut reader)?;
                     reader.u8()?;
                 }
-                (5 | 6, _) => skip_text(&mut reader)?,
-                // Steps of AUTO_INCREMENT.
-                (3, _) => _ = reader.u32()?,
                 (4, _) => {
                     self.charset_client = Some(reader.u16()?);
                     reader.u32()?;
                 }
-                // Names of days; the database's character set.
-                (7 | 8, _) => _ = reader.u16()?,
+                // The time zone; the catalog.
+                (5 | 6, _) => skip_text(&mut reader)?,
+                // Names of days; the database's character set; MySQL: what utf8mb4 means without a collation.
+                (7 | 8, _) | (18, Flavour::MySql) => _ = reader.u16()?,
                 // Tables of a multi-table update.
                 (9, _) => _ = reader.u64()?,
-                // Length of the event on a former server.
-                (10, _) => _ = reader.u32()?,
                 // DEFINER.
                 (11, _) => {
                     skip_text(&mut reader)?;
@@ -101,8 +98,8 @@ impl<'a> Query<'a> {
                 // Microseconds of the timestamp.
                 (13, _) | (128, Flavour::MariaDb) => _ = reader.array::<3>()?,
                 (17, Flavour::MySql) | (129, Flavour::MariaDb) => self.xid = Some(reader.u64()?),
+                // Defaults for timestamps, primary keys required, encryption of tables.
                 (16 | 19 | 20, Flavour::MySql) => _ = reader.u8()?,
-                (18, Flavour::MySql) => _ = reader.u16()?,
                 _ => return Ok(()),
             }
         }

@@ -165,7 +165,7 @@ fn string(code: u8, real: u8, low: u8) -> (u8, u16) {
 }
 
 impl Shape {
-    /// Columns that signedness is sent of. MariaDB counts YEAR as a number.
+    /// Columns that signedness is sent of, YEAR among them.
     fn is_numeric(self) -> bool {
         matches!(
             self.code,
@@ -178,6 +178,7 @@ impl Shape {
                 | code::DOUBLE
                 | code::DECIMAL
                 | code::NEWDECIMAL
+                | code::YEAR
         )
     }
 
@@ -209,7 +210,7 @@ impl<'a> Optional<'a> {
             let field = reader.u8()?;
             let value = Reader::new(reader.packed_bytes()?, "the optional metadata of a table map");
             match field {
-                1 => optional.signedness(flavour, columns, value)?,
+                1 => optional.signedness(columns, value)?,
                 2 => optional.default_collation(columns, value, |shape| shape.is_text(flavour))?,
                 3 => optional.each_collation(columns, value, |shape| shape.is_text(flavour))?,
                 10 => optional.default_collation(columns, value, Shape::is_labels)?,
@@ -228,26 +229,20 @@ impl<'a> Optional<'a> {
     }
 
     /// A bit for each numeric column, highest bit first: set where it is unsigned.
-    fn signedness(&mut self, flavour: Flavour, columns: &[Shape], value: Reader<'_>) -> Result<(), Malformed> {
+    fn signedness(&mut self, columns: &[Shape], value: Reader<'_>) -> Result<(), Malformed> {
         let bytes = value.rest();
-        let numeric = columns.iter().filter(|shape| shape.is_numeric()).count();
-        // Whether the server counts YEAR shows in the length only where it makes a byte of difference, so it goes by flavour.
-        let years = flavour == Flavour::MariaDb;
-        let counts = |shape: &Shape| shape.is_numeric() || years && shape.code == code::YEAR;
-        if bytes.len() < numeric.div_ceil(8) {
-            return Err(Malformed::Short { what: "the signedness in a table map" });
-        }
         let mut place = 0;
-        self.unsigned = columns
-            .iter()
-            .map(|shape| {
-                counts(shape).then(|| {
-                    let bit = bytes.get(place / 8).is_some_and(|byte| byte << (place % 8) & 0x80 != 0);
-                    place += 1;
-                    bit
-                })
-            })
-            .collect();
+        self.unsigned.clear();
+        for shape in columns {
+            self.unsigned.push(if shape.is_numeric() {
+                let byte = bytes.get(place / 8).ok_or(Malformed::Short { what: "the signedness in a table map" })?;
+                let unsigned = byte << (place % 8) & 0x80 != 0;
+                place += 1;
+                Some(unsigned)
+            } else {
+                None
+            });
+        }
         Ok(())
     }
 
@@ -292,6 +287,7 @@ impl<'a> Optional<'a> {
     }
 
     fn column_names(&mut self, columns: &[Shape], mut value: Reader<'a>) -> Result<(), Malformed> {
+        self.names.clear();
         for _ in columns {
             let name = value.packed_bytes()?;
             self.names.push(value.utf8(name)?);

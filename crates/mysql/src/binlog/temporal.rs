@@ -145,11 +145,8 @@ pub(crate) fn unpack_datetime(packed: i64) -> Result<(DateParts, TimeParts), Cel
     if whole >> 39 != 0 {
         return Err(EXPECTED);
     }
-    let mut bytes = (whole | 1 << 39).to_be_bytes();
-    bytes.rotate_left(3);
-    let [a, b, c, d, e, ..] = bytes;
-    let [.., x, y, z] = packed.to_be_bytes();
-    read_datetime(&[a, b, c, d, e, x, y, z], 6)
+    // The very bytes of a DATETIME(6), but for the inverted sign.
+    read_datetime(&(packed | 1 << 63).to_be_bytes(), 6)
 }
 
 /// As [`unpack_datetime`], of a `TIME` (`TIME_from_longlong_time_packed`).

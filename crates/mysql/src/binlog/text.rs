@@ -11,7 +11,6 @@ pub(crate) enum Charset {
     Utf8Mb3,
     Ascii,
     Latin1,
-    Binary,
 }
 
 impl Charset {
@@ -21,7 +20,6 @@ impl Charset {
             "utf8mb3" | "utf8" => Self::Utf8Mb3,
             "ascii" => Self::Ascii,
             "latin1" => Self::Latin1,
-            "binary" => Self::Binary,
             _ => return None,
         })
     }
@@ -34,7 +32,6 @@ impl Charset {
             33 | 76 | 83 | 192..=215 | 223 | 2048..=2303 => Self::Utf8Mb3,
             11 | 65 => Self::Ascii,
             5 | 8 | 15 | 31 | 47 | 48 | 49 | 94 => Self::Latin1,
-            63 => Self::Binary,
             _ => return None,
         })
     }
@@ -45,7 +42,6 @@ impl Charset {
             Self::Utf8Mb3 => "utf8mb3",
             Self::Ascii => "ascii",
             Self::Latin1 => "latin1",
-            Self::Binary => "binary",
         }
     }
 
@@ -59,7 +55,7 @@ impl Charset {
             Self::Utf8Mb4 | Self::Utf8Mb3 => std::str::from_utf8(bytes).map(Some).map_err(|_| InvalidText),
             Self::Ascii if !bytes.is_ascii() => Err(InvalidText),
             Self::Ascii => std::str::from_utf8(bytes).map(Some).map_err(|_| InvalidText),
-            Self::Latin1 | Self::Binary => Ok(None),
+            Self::Latin1 => Ok(None),
         }
     }
 
@@ -72,7 +68,6 @@ impl Charset {
                 out.extend_from_slice(text.as_bytes());
                 Ok(())
             }
-            Self::Binary => Err(InvalidText),
             _ => {
                 let text = self.as_utf8(bytes)?.ok_or(InvalidText)?;
                 out.extend_from_slice(text.as_bytes());

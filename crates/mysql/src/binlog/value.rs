@@ -187,14 +187,22 @@ pub(crate) fn push_uuid(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), Cell
     Ok(())
 }
 
+/// MariaDB's `UUID` as text, as SELECT shows it: five groups of hex digits.
+pub(crate) fn push_uuid_text(text: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
+    const EXPECTED: CellError = malformed("a UUID of 32 hex digits in five groups");
+    let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 36).ok_or(EXPECTED)?;
+    out.push_uuid(*uuid::Uuid::try_parse(text).map_err(|_| EXPECTED)?.as_bytes());
+    Ok(())
+}
+
 /// MariaDB's `INET4`, as `1.2.3.4`.
 pub(crate) fn push_inet4(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
     let [a, b, c, d] = padded::<4>(bytes, "an address of 4 bytes")?;
     Ok(out.push_str(&format!("{a}.{b}.{c}.{d}"))?)
 }
 
-/// MariaDB's `INET6`, as the server prints it (`Inet6::to_string`): the longest run of two zero groups or more, the first of
-/// such, as `::`; an IPv4 address behind six zero groups or behind `::ffff:` in its own form.
+/// MariaDB's `INET6`, as the server prints it (`Inet6::to_string`): the longest run of zero groups, the first of such and be
+/// it of one only, as `::`; an IPv4 address behind six zero groups or behind `::ffff:` in its own form.
 pub(crate) fn push_inet6(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
     let bytes = padded::<16>(bytes, "an address of 16 bytes")?;
     Ok(out.push_str(&inet6_text(bytes))?)
@@ -211,9 +219,6 @@ fn inet6_text(bytes: [u8; 16]) -> String {
             gap = start..start + length;
         }
         start += length.max(1);
-    }
-    if gap.len() < 2 {
-        gap = 0..0;
     }
     let mut text = String::with_capacity(39);
     let mut index = 0;
@@ -281,7 +286,9 @@ mod tests {
             ("fe80::", "fe80::"),
             ("2001:db8::ff00:42:8329", "2001:db8::ff00:42:8329"),
             ("1:0:0:4:0:0:0:8", "1:0:0:4::8"),
-            ("1:0:3:4:5:6:7:8", "1:0:3:4:5:6:7:8"),
+            ("1:0:3:4:5:6:7:8", "1::3:4:5:6:7:8"),
+            ("1:2:3:4:5:6:7:0", "1:2:3:4:5:6:7::"),
+            ("1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"),
         ] {
             let address: std::net::Ipv6Addr = address.parse().unwrap();
             assert_eq!(inet6_text(address.octets()), expected);

@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         Ok(uint_le(self.take(bytes)?))
     }
 
-    /// An integer of 1, 3, 4 or 9 bytes (MySQL internals, "Protocol::LengthEncodedInteger").
+    /// An integer of 1, 3, 4 or 9 bytes (MySQL internals, `Protocol::LengthEncodedInteger`).
     pub(crate) fn packed(&mut self) -> Result<u64, Malformed> {
         match self.u8()? {
             small @ 0..=250 => Ok(small.into()),

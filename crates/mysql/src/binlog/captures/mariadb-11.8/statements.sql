@@ -1,0 +1,26 @@
+-- Events that are no rows: changes logged as statements, the statements behind rows, a temporary table, DDL in odd sessions.
+CREATE DATABASE cap;
+USE cap;
+CREATE DATABASE IF NOT EXISTS unfollowed;
+DROP TABLE IF EXISTS unfollowed.t;
+SET SESSION binlog_annotate_row_events = ON;
+CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(100), d DOUBLE);
+INSERT INTO t (v) VALUES ('logged with its statement');
+SET SESSION binlog_format = STATEMENT;
+SET @v = 'user variable';
+CREATE TABLE unfollowed.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(100), d DOUBLE);
+INSERT INTO unfollowed.t (v) VALUES (@v);
+INSERT INTO unfollowed.t (d) VALUES (RAND());
+INSERT INTO unfollowed.t (v) VALUES (LAST_INSERT_ID());
+LOAD DATA INFILE '/etc/hostname' INTO TABLE unfollowed.t (v);
+SET SESSION binlog_format = ROW;
+SET NAMES latin1;
+SET SESSION sql_mode = 'ANSI_QUOTES', time_zone = 'SYSTEM', lc_time_names = 'de_DE', auto_increment_increment = 5;
+CREATE TABLE "quoted" (id INT PRIMARY KEY);
+INSERT INTO "quoted" VALUES (1);
+SET NAMES utf8mb4;
+TRUNCATE TABLE t;
+INSERT INTO t (v) VALUES ('after');
+CREATE TEMPORARY TABLE temporary_ (id INT);
+DROP TEMPORARY TABLE temporary_;
+DROP TABLE unfollowed.t;
