@@ -9,6 +9,8 @@ mod connection;
 mod ddl;
 mod describe;
 mod error;
+mod key_text;
+mod load;
 mod pipeline;
 mod server;
 mod settings;
