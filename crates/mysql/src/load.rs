@@ -29,7 +29,7 @@ use crate::connection;
 use crate::describe::catalog::{self, CatalogTable};
 use crate::describe::missing;
 use crate::error::{code, server_error, sql_error};
-use crate::server::Server;
+use crate::server::{Flavour, Server};
 use crate::sql::identifier;
 use cell::{Fault, Kind};
 use cut::{Cutter, PIECE_ROWS, Range, read_error};
@@ -38,6 +38,9 @@ use queue::{Job, Queue};
 /// A buffer is handed over when it holds this many rows or bytes.
 const BUFFER_ROWS: usize = 8192;
 const BUFFER_BYTES: usize = 4 << 20;
+/// Bytes of a piece that are kept until its locks are released. Nearly every piece is smaller; the rest of a larger one is
+/// handed over as it comes, and an ALTER may have to wait for who takes it.
+const HELD_BYTES: usize = 16 << 20;
 
 /// Finds the positions on both sides of the snapshots.
 #[async_trait]
@@ -106,7 +109,7 @@ impl SnapshotReader {
         let connections = (0..parallelism.max(1)).map(|_| connection::open_raw(connect));
         let mut connections = future::try_join_all(connections).await?;
         let position = positions.before().await?;
-        future::try_join_all(connections.iter_mut().map(take_snapshot)).await?;
+        future::try_join_all(connections.iter_mut().map(|conn| take_snapshot(conn, server.flavour))).await?;
         let settled = positions.after(&mut connections).await?;
 
         let (mut load, mut refused) = (Vec::new(), VecDeque::new());
@@ -184,7 +187,16 @@ impl LoadReader for SnapshotReader {
 
 /// Begins the connection's only transaction. Metadata locks that are taken after the savepoint go with a return to it; those
 /// before it, and the snapshot, stay.
-async fn take_snapshot(conn: &mut Conn) -> Result<()> {
+///
+/// MariaDB keeps them nevertheless while the session may write to the log (`trans_rollback_to_savepoint` in `transaction.cc`).
+/// A user who may is told to have its session not do so; for another, a table is locked against ALTER from its first piece
+/// to the end of the load.
+async fn take_snapshot(conn: &mut Conn, flavour: Flavour) -> Result<()> {
+    if flavour == Flavour::MariaDb
+        && let Err(error) = conn.query_drop("SET SESSION sql_log_bin = 0").await
+    {
+        tracing::info!(%error, "tables stay locked against ALTER until the load ends; GRANT BINLOG ADMIN mends it");
+    }
     const STATEMENTS: [&str; 3] = [
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -344,34 +356,41 @@ async fn do_job(
     job: Job,
     sender: &mpsc::Sender<Message>,
 ) -> std::result::Result<Vec<Job>, PieceFault> {
-    let (done, brought) = match job {
-        Job::Cut(table, from) => match table.cutter.cut(conn, from).await {
-            Ok((ranges, rest)) => {
-                let pieces = ranges.into_iter().map(|range| Job::Read(Arc::clone(&table), range));
-                let rest = rest.map(|rest| Job::Cut(Arc::clone(&table), Some(rest)));
-                (Ok(()), pieces.chain(rest).collect())
-            }
-            Err(error) => (Err(PieceFault::Broken(error)), Vec::new()),
-        },
-        Job::Read(table, range) => (read(conn, &table, &range, sender).await, Vec::new()),
-    };
-    match done {
-        // The connection may be lost, and the error is what is to be told.
-        Err(PieceFault::Broken(error)) => Err(PieceFault::Broken(error)),
-        done => {
+    match job {
+        Job::Cut(table, from) => {
+            let (ranges, rest) = table.cutter.cut(conn, from).await.map_err(PieceFault::Broken)?;
             release_locks(conn).await.map_err(PieceFault::Broken)?;
-            done.map(|()| brought)
+            let pieces = ranges.into_iter().map(|range| Job::Read(Arc::clone(&table), range));
+            let rest = rest.map(|rest| Job::Cut(Arc::clone(&table), Some(rest)));
+            Ok(pieces.chain(rest).collect())
+        }
+        Job::Read(table, range) => {
+            let held = match read(conn, &table, &range, sender).await {
+                // The connection may be lost, and the error is what is to be told.
+                Err(PieceFault::Broken(error)) => return Err(PieceFault::Broken(error)),
+                other => other,
+            };
+            release_locks(conn).await.map_err(PieceFault::Broken)?;
+            send(held?, &table.schema.table, sender).await;
+            Ok(Vec::new())
         }
     }
 }
 
-/// Reads a piece.
+/// A send fails only when the reader was dropped, which ends this task too.
+async fn send(buffers: Vec<RowBuffer>, table: &TableName, sender: &mpsc::Sender<Message>) {
+    for rows in buffers {
+        drop(sender.send(Message::Rows(table.clone(), rows)).await);
+    }
+}
+
+/// Reads a piece. What it returns is still to be sent.
 async fn read(
     conn: &mut Conn,
     table: &LoadTable,
     range: &Range,
     sender: &mpsc::Sender<Message>,
-) -> std::result::Result<(), PieceFault> {
+) -> std::result::Result<Vec<RowBuffer>, PieceFault> {
     let name = &table.schema.table;
     let failed = |error: mysql_async::Error| match server_error(&error).map(|server| server.code) {
         Some(code::TABLE_ACCESS_DENIED | code::COLUMN_ACCESS_DENIED) => PieceFault::Stop(StopReason {
@@ -386,9 +405,8 @@ async fn read(
     };
     let mut rows = conn.exec_iter(table.select(range), ()).await.map_err(failed)?;
     let empty = || RowBuffer::new(Arc::clone(&table.schema));
-    // A send fails only when the reader was dropped, which ends this task too.
-    let send = async |rows: RowBuffer| drop(sender.send(Message::Rows(name.clone(), rows)).await);
     let (mut buffer, mut bytes, mut scratch) = (empty(), 0, Vec::new());
+    let (mut held, mut held_bytes) = (Vec::new(), 0);
     let mut fault = None;
     while let Some(row) = rows.next().await.map_err(failed)? {
         // The rest of this piece is still on its way, and must be read before the connection can go on.
@@ -397,7 +415,7 @@ async fn read(
         }
         let mut pushed = table.push(&row, &mut scratch, &mut buffer);
         if matches!(pushed, Err(PieceFault::Full)) && !buffer.is_empty() {
-            send(std::mem::replace(&mut buffer, empty())).await;
+            held.push(std::mem::replace(&mut buffer, empty()));
             pushed = table.push(&row, &mut scratch, &mut buffer);
         }
         match pushed {
@@ -406,17 +424,20 @@ async fn read(
             Err(other) => fault = Some(other),
         }
         if buffer.len() >= BUFFER_ROWS || bytes >= BUFFER_BYTES {
-            send(std::mem::replace(&mut buffer, empty())).await;
-            bytes = 0;
+            held.push(std::mem::replace(&mut buffer, empty()));
+            held_bytes += std::mem::take(&mut bytes);
+        }
+        if held_bytes >= HELD_BYTES {
+            send(std::mem::take(&mut held), name, sender).await;
+            held_bytes = 0;
         }
     }
     drop(rows);
     match fault {
         Some(fault) => Err(fault),
-        None if buffer.is_empty() => Ok(()),
         None => {
-            send(buffer).await;
-            Ok(())
+            held.extend(Some(buffer).filter(|buffer| !buffer.is_empty()));
+            Ok(held)
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::error::sql_error;
 use crate::sql::{identifier, qualified};
 use crate::types::code;
 
-/// Rows of a piece: a fraction of a second to read, during which nobody can alter the table.
-pub(super) const PIECE_ROWS: u64 = 50_000;
+/// Rows of a piece: few enough to be held until its locks are released, so that an ALTER waits for milliseconds.
+pub(super) const PIECE_ROWS: u64 = 8192;
 /// A range of integers is divided evenly where at least one number in this many is a row's.
 const SPARSE: u128 = 8;
 
