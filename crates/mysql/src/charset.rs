@@ -82,19 +82,19 @@ impl Charset {
         matches!(self.form, Form::Utf8 { .. })
     }
 
-    /// The text, where the bytes are UTF-8 already.
-    pub(crate) fn as_utf8(self, bytes: &[u8]) -> Option<&str> {
+    /// The text, where the bytes are UTF-8 already; None where they are to be decoded.
+    pub(crate) fn as_utf8(self, bytes: &[u8]) -> Result<Option<&str>, InvalidText> {
         match self.form {
-            Form::Utf8 { ascii: true } if !bytes.is_ascii() => None,
-            Form::Utf8 { .. } => std::str::from_utf8(bytes).ok(),
-            _ => None,
+            Form::Utf8 { ascii: true } if !bytes.is_ascii() => Err(InvalidText(self.name)),
+            Form::Utf8 { .. } => std::str::from_utf8(bytes).map(Some).map_err(|_| InvalidText(self.name)),
+            _ => Ok(None),
         }
     }
 
     /// Appends the text to `out` as UTF-8. What was appended before an error is to be taken back by the caller.
     pub(crate) fn decode(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidText> {
         let decoded = match self.form {
-            Form::Utf8 { .. } => self.as_utf8(bytes).map(|text| out.extend_from_slice(text.as_bytes())),
+            Form::Utf8 { .. } => self.as_utf8(bytes)?.map(|text| out.extend_from_slice(text.as_bytes())),
             Form::Ucs2 => unicode::ucs2(bytes, out),
             Form::Utf16 { little } => unicode::utf16(bytes, little, out),
             Form::Utf32 => unicode::utf32(bytes, out),

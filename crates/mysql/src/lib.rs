@@ -13,6 +13,7 @@ mod describe;
 mod effects;
 mod error;
 mod identity;
+mod key_text;
 mod load;
 mod pipeline;
 mod place;

@@ -62,7 +62,7 @@ const NO_MODIFIER: i32 = -1;
 
 /// The lake's type of a column, and its type in the log: the code, and as modifier the metadata of the table map as one number.
 ///
-/// That is for DECIMAL `precision | scale << 8`; for BIT `bits % 8 | bits / 8 << 8`; for VARCHAR, CHAR and BINARY the octets;
+/// That is for DECIMAL `precision << 8 | scale`; for BIT the bits; for VARCHAR, CHAR and BINARY the octets;
 /// for ENUM and SET the octets of a value; for BLOB, JSON and GEOMETRY the octets of the length; for FLOAT and DOUBLE the octets;
 /// for times the digits of the fraction; 0 for types without metadata, -1 where the catalog does not tell.
 pub(crate) fn column_type(flavour: Flavour, catalog: &CatalogType) -> Result<(ColumnType, NativeType), Unsupported> {
@@ -125,7 +125,7 @@ fn decimal(catalog: &CatalogType) -> Result<(ColumnType, u32, i32), Unsupported>
     };
     let fits = (1..=DECIMAL_DIGITS).contains(&precision) && scale <= precision;
     let ty = if fits { ColumnType::Decimal { precision, scale } } else { ColumnType::String };
-    Ok((ty, code::NEWDECIMAL, i32::from(precision) | (i32::from(scale) << 8)))
+    Ok((ty, code::NEWDECIMAL, (i32::from(precision) << 8) | i32::from(scale)))
 }
 
 fn bit(catalog: &CatalogType) -> Result<(ColumnType, u32, i32), Unsupported> {
@@ -136,7 +136,7 @@ fn bit(catalog: &CatalogType) -> Result<(ColumnType, u32, i32), Unsupported> {
         64 => ColumnType::Decimal { precision: 20, scale: 0 },
         _ => return Err(Unsupported(catalog.column_type.clone())),
     };
-    Ok((ty, code::BIT, (bits % 8) | ((bits / 8) << 8)))
+    Ok((ty, code::BIT, bits))
 }
 
 /// Text in a character set that can be decoded.
@@ -223,19 +223,11 @@ mod tests {
             (MySql, "bigint unsigned", [0; 4], "", unsigned.clone(), 8, 0),
             (MySql, "float", [0; 4], "", ColumnType::Float, 4, 4),
             (MySql, "double unsigned", [0; 4], "", ColumnType::Double, 5, 8),
-            (
-                MySql,
-                "decimal(10,2)",
-                [0, 10, 2, 0],
-                "",
-                ColumnType::Decimal { precision: 10, scale: 2 },
-                246,
-                10 | 2 << 8,
-            ),
-            (MySql, "decimal(65,30)", [0, 65, 30, 0], "", ColumnType::String, 246, 65 | 30 << 8),
+            (MySql, "decimal(10,2)", [0, 10, 2, 0], "", ColumnType::Decimal { precision: 10, scale: 2 }, 246, 0x0A02),
+            (MySql, "decimal(65,30)", [0, 65, 30, 0], "", ColumnType::String, 246, 0x411E),
             (MySql, "bit(1)", [0, 1, 0, 0], "", ColumnType::Boolean, 16, 1),
-            (MySql, "bit(12)", [0, 12, 0, 0], "", ColumnType::Long, 16, 4 | 1 << 8),
-            (MySql, "bit(64)", [0, 64, 0, 0], "", unsigned, 16, 8 << 8),
+            (MySql, "bit(12)", [0, 12, 0, 0], "", ColumnType::Long, 16, 12),
+            (MySql, "bit(64)", [0, 64, 0, 0], "", unsigned, 16, 64),
             (MySql, "datetime(3)", [0, 0, 0, 3], "", ColumnType::Timestamp, 18, 3),
             (MySql, "timestamp", [0; 4], "", ColumnType::TimestampTz, 17, 0),
             (MySql, "time(6)", [0, 0, 0, 6], "", ColumnType::Time, 19, 6),

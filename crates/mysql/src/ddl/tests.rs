@@ -29,6 +29,7 @@ fn check(flavour: Flavour, sql: &str, sql_mode: u64, lower_case_table_names: u8,
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of statements")]
 fn each_statement_has_its_effect() {
     for (sql, expected) in [
         // Nothing.

@@ -28,6 +28,8 @@ pub(crate) struct CatalogTable {
 pub(crate) struct CatalogColumn {
     pub(crate) name: String,
     pub(crate) ty: CatalogType,
+    /// `COLLATION_NAME`; empty for what is no text.
+    pub(crate) collation: String,
     pub(crate) nullable: bool,
     /// `EXTRA`, in upper case: `VIRTUAL GENERATED`, `INVISIBLE`, ..
     pub(crate) extra: String,
@@ -77,7 +79,7 @@ pub(crate) async fn read(conn: &mut Conn, table: &TableName) -> Result<Option<Ca
            FROM information_schema.TABLES WHERE {of_table}; \
          SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, COLUMN_NAME AS name, LOWER(DATA_TYPE) AS data_type, \
                 COLUMN_TYPE AS column_type, CHARACTER_OCTET_LENGTH AS octets, NUMERIC_PRECISION AS digits, \
-                NUMERIC_SCALE AS scale, DATETIME_PRECISION AS fraction, CHARACTER_SET_NAME AS character_set, \
+                NUMERIC_SCALE AS scale, DATETIME_PRECISION AS fraction, CHARACTER_SET_NAME AS character_set, COLLATION_NAME AS collation, \
                 IS_NULLABLE AS nullable, UPPER(EXTRA) AS extra \
            FROM information_schema.COLUMNS WHERE {of_table} ORDER BY ORDINAL_POSITION; \
          SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, COLUMN_NAME AS name, SUB_PART AS prefix, COLLATION AS direction \
@@ -124,6 +126,7 @@ fn column(row: &Named) -> CatalogColumn {
             fraction_digits: row.number("fraction"),
             character_set: row.text("character_set"),
         },
+        collation: row.text("collation").unwrap_or_default(),
         nullable: row.text("nullable").as_deref() != Some("NO"),
         extra: row.text("extra").unwrap_or_default(),
     }

@@ -1,0 +1,447 @@
+//! Reads whole tables without locking them: some connections, each with a consistent snapshot of its own, take one piece of
+//! a table after the other, and the rows meet in a bounded channel.
+//!
+//! The snapshots are not one: they were taken one after the other, between two positions of the log. What was committed in
+//! between is in the rows of one connection and may not be in those of another; it all comes again in the log, so the
+//! rows are the table as soon as the changes between the two positions were put on them.
+
+mod cell;
+mod cut;
+mod queue;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use calve_core::{
+    Error, ErrorKind, Finding, LoadEvent, LoadReader, Position, Result, RowBuffer, RowOp, StopReason, TableName,
+    TableSchema,
+};
+use futures::future;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Row, Value};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::config::ConnectConfig;
+use crate::connection;
+use crate::describe::catalog::{self, CatalogTable};
+use crate::describe::missing;
+use crate::error::{code, server_error, sql_error};
+use crate::server::{Flavour, Server};
+use crate::sql::identifier;
+use cell::{Fault, Kind};
+use cut::{Cutter, PIECE_ROWS, Range, read_error};
+use queue::{Job, Queue};
+
+/// A buffer is handed over when it holds this many rows or bytes.
+const BUFFER_ROWS: usize = 8192;
+const BUFFER_BYTES: usize = 4 << 20;
+/// Bytes of a piece that are kept until its locks are released. Nearly every piece is smaller; the rest of a larger one is
+/// handed over as it comes, and an ALTER may have to wait for who takes it.
+const HELD_BYTES: usize = 16 << 20;
+
+/// Finds the positions on both sides of the snapshots.
+#[async_trait]
+pub(crate) trait SnapshotPositions: Send {
+    /// Called before the first snapshot is taken. Everything up to this position must be visible to a snapshot taken later.
+    async fn before(&mut self) -> Result<Position>;
+
+    /// Called when all were taken, on the connections that hold them. Nothing after this position may be visible in any.
+    async fn after(&mut self, snapshots: &mut [Conn]) -> Result<Position>;
+}
+
+/// A table that can be read.
+#[derive(Debug)]
+struct LoadTable {
+    schema: Arc<TableSchema>,
+    estimated_rows: Option<u64>,
+    kinds: Vec<Kind>,
+    /// Columns that were told about for a zero date.
+    zero_dates_told: Vec<AtomicBool>,
+    cutter: Cutter,
+}
+
+enum Message {
+    Rows(TableName, RowBuffer),
+    Done(TableName),
+    /// The table cannot be loaded.
+    Stopped(TableName, StopReason),
+    /// Nothing can be loaded.
+    Failed(Error),
+}
+
+/// A read of some tables between two positions. Dropping it ends its connections.
+pub(crate) struct SnapshotReader {
+    position: Position,
+    settled: Position,
+    tables: BTreeMap<TableName, Arc<LoadTable>>,
+    /// Tables that are still being read.
+    open: usize,
+    /// Tables that cannot be read at all, still to be told.
+    refused: VecDeque<(TableName, StopReason)>,
+    messages: mpsc::Receiver<Message>,
+    /// Ended when dropped.
+    _workers: JoinSet<()>,
+}
+
+impl SnapshotReader {
+    /// Starts reading. The user needs no more rights than SELECT and those of a replica.
+    pub(crate) async fn open(
+        connect: &ConnectConfig,
+        server: &Server,
+        tables: &[TableName],
+        parallelism: usize,
+        positions: &mut dyn SnapshotPositions,
+    ) -> Result<Self> {
+        Self::open_in_pieces(connect, server, tables, parallelism, positions, PIECE_ROWS).await
+    }
+
+    async fn open_in_pieces(
+        connect: &ConnectConfig,
+        server: &Server,
+        tables: &[TableName],
+        parallelism: usize,
+        positions: &mut dyn SnapshotPositions,
+        piece_rows: u64,
+    ) -> Result<Self> {
+        let connections = (0..parallelism.max(1)).map(|_| connection::open_raw(connect));
+        let mut connections = future::try_join_all(connections).await?;
+        let position = positions.before().await?;
+        future::try_join_all(connections.iter_mut().map(|conn| take_snapshot(conn, server.flavour))).await?;
+        let settled = positions.after(&mut connections).await?;
+
+        let (mut load, mut refused) = (Vec::new(), VecDeque::new());
+        if let Some(conn) = connections.first_mut() {
+            for table in tables {
+                let found = catalog::read(conn, table).await?;
+                match LoadTable::of(server, table, found, piece_rows) {
+                    Ok(source) => load.push(Arc::new(source)),
+                    Err(reason) => refused.push_back((table.clone(), reason)),
+                }
+            }
+            release_locks(conn).await?;
+        }
+        let queue = Arc::new(Queue::new(&load));
+        let (sender, messages) = mpsc::channel(connections.len());
+        let mut workers = JoinSet::new();
+        for conn in connections {
+            workers.spawn(work(conn, Arc::clone(&queue), sender.clone()));
+        }
+        let open = load.len();
+        let tables = load.into_iter().map(|table| (table.schema.table.clone(), table)).collect();
+        Ok(Self { position, settled, tables, open, refused, messages, _workers: workers })
+    }
+
+    /// Why a table cannot be read at all.
+    pub(crate) fn refusal(&self, table: &TableName) -> Option<&StopReason> {
+        self.refused.iter().find_map(|(refused, reason)| (refused == table).then_some(reason))
+    }
+}
+
+#[async_trait]
+impl LoadReader for SnapshotReader {
+    fn position(&self) -> &Position {
+        &self.position
+    }
+
+    fn settled(&self) -> &Position {
+        &self.settled
+    }
+
+    fn schema(&self, table: &TableName) -> Option<Arc<TableSchema>> {
+        self.tables.get(table).map(|table| Arc::clone(&table.schema))
+    }
+
+    fn estimated_rows(&self, table: &TableName) -> Option<u64> {
+        self.tables.get(table)?.estimated_rows
+    }
+
+    // Cancel-safe: nothing is awaited but the channel's own cancel-safe `recv`, and what it yields is used without a pause.
+    async fn next(&mut self) -> Result<Option<LoadEvent>> {
+        if let Some((table, reason)) = self.refused.pop_front() {
+            return Ok(Some(LoadEvent::Failed(table, reason)));
+        }
+        while self.open > 0 {
+            match self.messages.recv().await {
+                // What other connections still bring of a table that failed is of no use.
+                Some(Message::Rows(table, _)) if !self.tables.contains_key(&table) => {}
+                Some(Message::Rows(table, rows)) => return Ok(Some(LoadEvent::Rows(table, rows))),
+                Some(Message::Done(table)) => {
+                    self.open -= 1;
+                    return Ok(Some(LoadEvent::Done(table)));
+                }
+                Some(Message::Stopped(table, reason)) => {
+                    self.open -= 1;
+                    self.tables.remove(&table);
+                    return Ok(Some(LoadEvent::Failed(table, reason)));
+                }
+                Some(Message::Failed(error)) => return Err(error),
+                None => return Err(Error::new(ErrorKind::Retry, "the initial load ended before all tables were read")),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Begins the connection's only transaction. Metadata locks that are taken after the savepoint go with a return to it; those
+/// before it, and the snapshot, stay.
+///
+/// MariaDB keeps them nevertheless while the session may write to the log (`trans_rollback_to_savepoint` in `transaction.cc`).
+/// A user who may is told to have its session not do so; for another, a table is locked against ALTER from its first piece
+/// to the end of the load.
+async fn take_snapshot(conn: &mut Conn, flavour: Flavour) -> Result<()> {
+    if flavour == Flavour::MariaDb
+        && let Err(error) = conn.query_drop("SET SESSION sql_log_bin = 0").await
+    {
+        tracing::info!(%error, "tables stay locked against ALTER until the load ends; GRANT BINLOG ADMIN mends it");
+    }
+    const STATEMENTS: [&str; 3] = [
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        "SAVEPOINT piece",
+    ];
+    for statement in STATEMENTS {
+        conn.query_drop(statement).await.map_err(|error| sql_error("cannot take a snapshot of the tables", &error))?;
+    }
+    Ok(())
+}
+
+/// An ALTER TABLE must not wait for the load, with every writer of the table behind it.
+async fn release_locks(conn: &mut Conn) -> Result<()> {
+    let released = conn.query_drop("ROLLBACK TO SAVEPOINT piece").await;
+    released.map_err(|error| sql_error("cannot release the locks on the tables being read", &error))
+}
+
+impl LoadTable {
+    fn of(
+        server: &Server,
+        table: &TableName,
+        found: Option<CatalogTable>,
+        piece_rows: u64,
+    ) -> std::result::Result<Self, StopReason> {
+        let refused = |state: &str, finding: &Finding| StopReason {
+            state: state.to_owned(),
+            detail: finding.what.clone(),
+            remedy: format!("{}; then run `calve reload {table}`", finding.remedy),
+        };
+        let found = found.ok_or_else(|| refused("dropped", &missing(table)))?;
+        let schema = found.schema(server).map_err(|finding| refused("schema changed", &finding))?;
+        let kinds = schema.columns.iter().map(Kind::of).collect::<Option<Vec<_>>>().ok_or_else(|| {
+            let what = format!("table {table} has a column of a type that cannot be read");
+            refused("schema changed", &Finding::error(what, "run `calve check`"))
+        })?;
+        let zero_dates_told = schema.columns.iter().map(|_| AtomicBool::new(false)).collect();
+        let cutter = Cutter::of(&found, &schema, piece_rows);
+        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, zero_dates_told, cutter })
+    }
+
+    fn select(&self, range: &Range) -> String {
+        let columns: Vec<String> = self.schema.columns.iter().map(|column| identifier(&column.name)).collect();
+        format!("SELECT {}{}", columns.join(", "), self.cutter.rows_of(range))
+    }
+
+    /// Appends a row; returns about how many bytes it has.
+    fn push(&self, row: &Row, scratch: &mut Vec<u8>, buffer: &mut RowBuffer) -> std::result::Result<usize, PieceFault> {
+        let mut bytes = 0;
+        for (at, kind) in self.kinds.iter().enumerate() {
+            let value = row.as_ref(at).unwrap_or(&Value::NULL);
+            bytes += match value {
+                Value::Bytes(value) => value.len() + 4,
+                _ => 8,
+            };
+            if let Err(fault) = self.push_cell(at, *kind, value, scratch, buffer) {
+                buffer.discard_row();
+                return Err(fault);
+            }
+        }
+        buffer.finish_row(RowOp::Insert);
+        Ok(bytes)
+    }
+
+    fn push_cell(
+        &self,
+        at: usize,
+        kind: Kind,
+        value: &Value,
+        scratch: &mut Vec<u8>,
+        buffer: &mut RowBuffer,
+    ) -> std::result::Result<(), PieceFault> {
+        let nullable = self.schema.columns.get(at).is_some_and(|column| column.nullable);
+        let out = buffer.image(at);
+        if *value == Value::NULL {
+            if !nullable {
+                return Err(self.stop(at, "NULL, which the column does not allow"));
+            }
+            out.push_null();
+            return Ok(());
+        }
+        match kind.push(value, scratch, out) {
+            Ok(()) => Ok(()),
+            Err(Fault::ZeroDate) if nullable => {
+                out.push_null();
+                self.tell_zero_date(at);
+                Ok(())
+            }
+            Err(Fault::ZeroDate) => Err(self.stop(at, "a zero date, which no key can have")),
+            Err(Fault::Unrepresentable { what }) => Err(self.stop(at, what)),
+            Err(Fault::Full(_)) => Err(PieceFault::Full),
+            Err(fault @ Fault::Malformed { .. }) => {
+                let (table, column) = (&self.schema.table, self.column(at));
+                let message =
+                    format!("the server sent column {column} of table {table} in a form that cannot be read: {fault}");
+                Err(PieceFault::Broken(Error::new(ErrorKind::Corrupt, message)))
+            }
+        }
+    }
+
+    fn column(&self, at: usize) -> String {
+        self.schema.columns.get(at).map_or_else(String::new, |column| identifier(&column.name))
+    }
+
+    fn stop(&self, at: usize, what: &str) -> PieceFault {
+        PieceFault::Stop(StopReason {
+            state: "unrepresentable value".into(),
+            detail: format!("column {} of a row holds {what}", self.column(at)),
+            remedy: format!("change the value in the source, then run `calve reload {}`", self.schema.table),
+        })
+    }
+
+    fn tell_zero_date(&self, at: usize) {
+        let told = self.zero_dates_told.get(at).is_none_or(|told| told.swap(true, Ordering::Relaxed));
+        if !told {
+            tracing::warn!(table = %self.schema.table, column = %self.column(at), "zero dates are loaded as NULL");
+        }
+    }
+}
+
+/// Why a piece was not read to its end.
+enum PieceFault {
+    /// The table holds what the lake cannot.
+    Stop(StopReason),
+    /// A column of the buffer can take no more.
+    Full,
+    /// The connection failed, or the bytes are wrong.
+    Broken(Error),
+}
+
+/// Does jobs until none is left.
+async fn work(mut conn: Conn, queue: Arc<Queue>, sender: mpsc::Sender<Message>) {
+    while let Some(job) = queue.next().await {
+        let name = job.table().schema.table.clone();
+        let end = match do_job(&mut conn, job, &sender).await {
+            Ok(brought) => queue.finish(&name, brought).then_some(Message::Done(name)),
+            // Another piece of it may have failed before.
+            Err(PieceFault::Stop(reason)) => queue.give_up(&name).then_some(Message::Stopped(name, reason)),
+            Err(PieceFault::Broken(error)) => Some(Message::Failed(error)),
+            Err(PieceFault::Full) => {
+                let message = format!("a row of table {name} is larger than a column of a buffer can be");
+                Some(Message::Failed(Error::new(ErrorKind::Config, message)))
+            }
+        };
+        if let Some(end) = end
+            && sender.send(end).await.is_err()
+        {
+            // Nobody listens any more: the reader was dropped.
+            return;
+        }
+    }
+    // The server ends it anyway when it is dropped.
+    let _ = conn.disconnect().await;
+}
+
+async fn do_job(
+    conn: &mut Conn,
+    job: Job,
+    sender: &mpsc::Sender<Message>,
+) -> std::result::Result<Vec<Job>, PieceFault> {
+    match job {
+        Job::Cut(table, from) => {
+            let (ranges, rest) = table.cutter.cut(conn, from).await.map_err(PieceFault::Broken)?;
+            release_locks(conn).await.map_err(PieceFault::Broken)?;
+            let pieces = ranges.into_iter().map(|range| Job::Read(Arc::clone(&table), range));
+            let rest = rest.map(|rest| Job::Cut(Arc::clone(&table), Some(rest)));
+            Ok(pieces.chain(rest).collect())
+        }
+        Job::Read(table, range) => {
+            let held = match read(conn, &table, &range, sender).await {
+                // The connection may be lost, and the error is what is to be told.
+                Err(PieceFault::Broken(error)) => return Err(PieceFault::Broken(error)),
+                other => other,
+            };
+            release_locks(conn).await.map_err(PieceFault::Broken)?;
+            send(held?, &table.schema.table, sender).await;
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// A send fails only when the reader was dropped, which ends this task too.
+async fn send(buffers: Vec<RowBuffer>, table: &TableName, sender: &mpsc::Sender<Message>) {
+    for rows in buffers {
+        drop(sender.send(Message::Rows(table.clone(), rows)).await);
+    }
+}
+
+/// Reads a piece. What it returns is still to be sent.
+async fn read(
+    conn: &mut Conn,
+    table: &LoadTable,
+    range: &Range,
+    sender: &mpsc::Sender<Message>,
+) -> std::result::Result<Vec<RowBuffer>, PieceFault> {
+    let name = &table.schema.table;
+    let failed = |error: mysql_async::Error| match server_error(&error).map(|server| server.code) {
+        Some(code::TABLE_ACCESS_DENIED | code::COLUMN_ACCESS_DENIED) => PieceFault::Stop(StopReason {
+            state: "no permission".into(),
+            detail: format!("the user may not read table {name}"),
+            remedy: format!(
+                "GRANT SELECT ON {} to the user; then run `calve reload {name}`",
+                crate::sql::qualified(name)
+            ),
+        }),
+        _ => PieceFault::Broken(read_error(name, &error)),
+    };
+    let mut rows = conn.exec_iter(table.select(range), ()).await.map_err(failed)?;
+    let empty = || RowBuffer::new(Arc::clone(&table.schema));
+    let (mut buffer, mut bytes, mut scratch) = (empty(), 0, Vec::new());
+    let (mut held, mut held_bytes) = (Vec::new(), 0);
+    let mut fault = None;
+    while let Some(row) = rows.next().await.map_err(failed)? {
+        // The rest of this piece is still on its way, and must be read before the connection can go on.
+        if fault.is_some() {
+            continue;
+        }
+        let mut pushed = table.push(&row, &mut scratch, &mut buffer);
+        if matches!(pushed, Err(PieceFault::Full)) && !buffer.is_empty() {
+            held.push(std::mem::replace(&mut buffer, empty()));
+            pushed = table.push(&row, &mut scratch, &mut buffer);
+        }
+        match pushed {
+            Ok(more) => bytes += more,
+            Err(PieceFault::Broken(error)) => return Err(PieceFault::Broken(error)),
+            Err(other) => fault = Some(other),
+        }
+        if buffer.len() >= BUFFER_ROWS || bytes >= BUFFER_BYTES {
+            held.push(std::mem::replace(&mut buffer, empty()));
+            held_bytes += std::mem::take(&mut bytes);
+        }
+        if held_bytes >= HELD_BYTES {
+            send(std::mem::take(&mut held), name, sender).await;
+            held_bytes = 0;
+        }
+    }
+    drop(rows);
+    match fault {
+        Some(fault) => Err(fault),
+        None => {
+            held.extend(Some(buffer).filter(|buffer| !buffer.is_empty()));
+            Ok(held)
+        }
+    }
+}
+
+#[cfg(all(test, feature = "servers"))]
+#[path = "load_tests.rs"]
+mod tests;
