@@ -169,6 +169,10 @@ image() {
     tag=calve-test/$suite:$key
     export DOCKER_HOST=${CALVE_TEST_DOCKER_HOST:-${DOCKER_HOST:-}}
     [ -n "$DOCKER_HOST" ] || unset DOCKER_HOST
+    mkdir -p "$roots"
+    # Two databases of one suite may ask at once.
+    exec 8>"$roots/$suite-$key.image.lock"
+    flock 8
     if ! docker image inspect "$tag" >/dev/null 2>&1; then
         built=$(root "$suite")
         say "importing Debian $suite as the image $tag"
