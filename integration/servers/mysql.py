@@ -30,7 +30,6 @@ DEFAULT_DATABASE = "mysql"
 # As a production server that is replicated from: a full row log, every commit on disk. What is small here saves memory.
 DEFAULTS = {
     "log_bin": "binlog",
-    "binlog_format": "ROW",
     "binlog_row_image": "FULL",
     "sync_binlog": "1",
     "innodb_flush_log_at_trx_commit": "1",
@@ -53,14 +52,15 @@ DEFAULTS_OF = {
         "mysqlx": "OFF",
         "innodb_redo_log_capacity": "64M",
     },
-    "mariadb": {"innodb_log_file_size": "64M"},
+    # MySQL has no other format by default, and means to do without the option.
+    "mariadb": {"binlog_format": "ROW", "innodb_log_file_size": "64M"},
 }
 
 # What a data directory is made with and cannot change later: each choice has a template of its own.
 CHOSEN_WHEN_MADE = ("lower_case_table_names", "innodb_page_size")
 
 # Raise when a change to this file should make new templates.
-TEMPLATE_RECIPE = 2
+TEMPLATE_RECIPE = 3
 
 
 class Program:
@@ -130,15 +130,15 @@ INITIALISE = {
     "mysql": """
 install -d -o mysql -g mysql -m 750 {home}/data
 {server} --no-defaults --user=mysql --datadir={home}/data --initialize-insecure --init-file={home}/users.sql \
-    --skip-log-bin --innodb-use-native-aio=OFF {options}
+    --skip-log-bin --innodb-use-native-aio=OFF --innodb-redo-log-capacity=64M {options}
 rm -f {home}/data/auto.cnf
 """,
     "mariadb": """
 install -d -o mysql -g mysql -m 750 {home}/data
 mariadb-install-db --no-defaults --user=mysql --datadir={home}/data --skip-test-db --skip-name-resolve \
-    --auth-root-authentication-method=normal --innodb-use-native-aio=OFF {options}
+    --auth-root-authentication-method=normal --innodb-use-native-aio=OFF --innodb-log-file-size=64M {options}
 {{ cat <<'END'; cat {home}/users.sql; }} | {server} --no-defaults --user=mysql --datadir={home}/data \
-    --bootstrap --innodb-use-native-aio=OFF {options}
+    --bootstrap --innodb-use-native-aio=OFF --innodb-log-file-size=64M {options}
 DELETE FROM mysql.global_priv WHERE user = 'root' AND host <> 'localhost';
 FLUSH PRIVILEGES;
 END

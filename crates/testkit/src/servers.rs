@@ -30,8 +30,11 @@ pub const REPLICATION_USER: &str = "calve";
 /// What database a server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
+    /// Postgres.
     Postgres,
+    /// MySQL.
     MySql,
+    /// MariaDB.
     MariaDb,
 }
 
