@@ -298,7 +298,7 @@ def client_command(state, program, arguments, database="", user=SUPERUSER):
     if state["engine"] == "address":
         if not shutil.which(name):
             variable = instance.address_variable(state["kind"], state["version"])
-            raise Failure(f"needs {name} on this machine for {variable}; install it ({state['kind']}-client)")
+            raise Failure(f"needs {name} on this machine for {variable}; install it (default-mysql-client)")
         given = urllib.parse.urlsplit(url(state, user))
         who = urllib.parse.unquote(given.username or SUPERUSER)
         place = [f"--host={given.hostname or '127.0.0.1'}", f"--port={given.port or 3306}", f"--user={who}"]
