@@ -20,7 +20,8 @@ pub(crate) struct Case {
 impl Case {
     /// On the newest server that is everywhere.
     pub(crate) fn new(label: &str, schema: &str, tables: &[&str]) -> anyhow::Result<Self> {
-        Self::on(&Postgres::shared(17)?, label, schema, tables)
+        let server = Postgres::shared(17)?;
+        Self::on(&server, label, schema, tables)
     }
 
     /// On this server. In MySQL and MariaDB the tables' names begin with that of the database.

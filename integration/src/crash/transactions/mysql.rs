@@ -45,7 +45,7 @@ const SCHEMA: &str = "
     insert into accounts select i, 1000, null from numbers.n where i between 1 and 60;
     insert into ledger_a select i, 1000 from numbers.n where i between 1 and 30;
     insert into ledger_b select i, 1000 from numbers.n where i between 1 and 30;
-    insert into docs select i, concat('doc ', i), repeat(md5(i), 320), 0 from numbers.n where i between 1 and 20;
+    insert into docs select i, concat('doc ', i), repeat(sha2(i, 256), 160), 0 from numbers.n where i between 1 and 20;
     insert into moves select i, 'x', 'start' from numbers.n where i between 1 and 30;
     insert into quiet select i, 0 from numbers.n where i between 1 and 5";
 
@@ -95,19 +95,19 @@ fn begin(sql: &mut Sql, random: &mut Random, writer: u64) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A row of `mixed` after its `id`, with NULLs here and there.
+/// A row of `mixed` after its `id`, with NULLs here and there. MySQL 9 has no `md5` any more.
 const MIXED_ROW: &str = "
     floor(rand() * 256) - 128, floor(rand() * 256), floor(rand() * 65536) - 32768, floor(rand() * 16777216) - 8388608,
-    floor(rand() * 16777216), cast(conv(substr(md5(rand()), 1, 16), 16, -10) as signed),
-    cast(conv(substr(md5(rand()), 1, 16), 16, 10) as unsigned), round(rand() * 1e8 - 5e7, 3),
+    floor(rand() * 16777216), cast(conv(substr(sha2(rand(), 256), 1, 16), 16, -10) as signed),
+    cast(conv(substr(sha2(rand(), 256), 1, 16), 16, 10) as unsigned), round(rand() * 1e8 - 5e7, 3),
     cast(concat(floor(rand() * 1e9), floor(rand() * 1e9), '.', floor(rand() * 1e9)) as decimal(50, 10)), rand() * 1e10, rand(),
-    cast(floor(rand() * 2) as unsigned), cast(floor(rand() * 1099511627776) as unsigned), unhex(md5(rand())),
-    unhex(substr(md5(rand()), 1, 2 * floor(1 + rand() * 8))), date_add('1900-01-01', interval floor(rand() * 80000) day),
+    cast(floor(rand() * 2) as unsigned), cast(floor(rand() * 1099511627776) as unsigned), unhex(sha2(rand(), 256)),
+    unhex(substr(sha2(rand(), 256), 1, 2 * floor(1 + rand() * 8))), date_add('1900-01-01', interval floor(rand() * 80000) day),
     date_add('2000-01-01 00:00:00.000000', interval floor(rand() * 9e14) microsecond),
     if(rand() < 0.8, from_unixtime(1 + round(rand() * 2e9, 3)), null), sec_to_time(round(rand() * 86399, 3)), floor(1901 + rand() * 250),
-    substr(md5(rand()), 1, floor(rand() * 9)), concat('caf\u{e9} ', md5(rand())),
-    if(rand() < 0.8, concat(md5(rand()), ' \u{e9}\u{2603}\u{1f600}'), null), elt(1 + floor(rand() * 4), 'sad', 'ok', 'happy', null),
-    cast(floor(rand() * 8) as unsigned), json_object('n', floor(rand() * 1e6), 's', md5(rand()), 'a', json_array(1, null, 'x'))";
+    substr(sha2(rand(), 256), 1, floor(rand() * 9)), concat('caf\u{e9} ', left(sha2(rand(), 256), 40)),
+    if(rand() < 0.8, concat(sha2(rand(), 256), ' \u{e9}\u{2603}\u{1f600}'), null), elt(1 + floor(rand() * 4), 'sad', 'ok', 'happy', null),
+    cast(floor(rand() * 8) as unsigned), json_object('n', floor(rand() * 1e6), 's', sha2(rand(), 256), 'a', json_array(1, null, 'x'))";
 
 /// Ids of `mixed`: it is dense enough for updates to meet rows, and never grows beyond.
 const MIXED_IDS: u64 = 2_000;
@@ -197,7 +197,7 @@ fn update(random: &mut Random, _: u64) -> String {
 fn update_statement(random: &mut Random) -> String {
     let (first, count) = (random.below(MIXED_IDS), random.between(1, 60));
     format!(
-        "update mixed set amount = amount + 1, note = md5(rand()), doc = json_set(doc, '$.more', json_array(1, null))
+        "update mixed set amount = amount + 1, note = sha2(rand(), 256), doc = json_set(doc, '$.more', json_array(1, null))
          where id between {first} and {first} + {count}"
     )
 }
@@ -232,13 +232,15 @@ fn big(random: &mut Random, _: u64) -> String {
 fn document(random: &mut Random, _: u64) -> String {
     let id = random.between(1, 40);
     match random.below(6) {
-        0 => format!("insert ignore into docs values ({id}, 'new', repeat(md5(rand()), 320), 0)"),
+        0 => format!("insert ignore into docs values ({id}, 'new', repeat(sha2(rand(), 256), 160), 0)"),
         1 => format!("delete from docs where id = {id}"),
-        2 => format!("update docs set body = concat(body, md5(rand())), revision = revision + 1 where id = {id}"),
+        2 => format!("update docs set body = concat(body, sha2(rand(), 256)), revision = revision + 1 where id = {id}"),
         3 => format!(
             "begin; delete from docs where id = 1000 + {id}; update docs set id = 1000 + {id} where id = {id}; commit"
         ),
-        _ => format!("update docs set title = md5(rand()), revision = revision + 1 where id between {id} and {id} + 2"),
+        _ => format!(
+            "update docs set title = sha2(rand(), 256), revision = revision + 1 where id between {id} and {id} + 2"
+        ),
     }
 }
 
@@ -276,7 +278,7 @@ fn come_and_go(random: &mut Random, _: u64) -> String {
 fn grow(random: &mut Random, _: u64) -> String {
     let count = random.between(1, 10);
     format!(
-        "begin; insert into wiped (v) select md5(rand()) from numbers.n where i < {count};
+        "begin; insert into wiped (v) select sha2(rand(), 256) from numbers.n where i < {count};
          insert ignore into wiped_child select id, id from wiped where id >= last_insert_id() and id % 2 = 0; commit"
     )
 }
@@ -321,7 +323,7 @@ fn partial_json(random: &mut Random, _: u64) -> String {
     let (first, count) = (random.below(MIXED_IDS), random.between(1, 60));
     format!(
         "set session binlog_row_value_options = 'PARTIAL_JSON';
-         update mixed set doc = json_set(doc, '$.s', md5(rand())) where id between {first} and {first} + {count};
+         update mixed set doc = json_set(doc, '$.s', sha2(rand(), 256)) where id between {first} and {first} + {count};
          update mixed set doc = json_remove(doc, '$.more') where id between {first} and {first} + 5;
          set session binlog_row_value_options = ''"
     )
