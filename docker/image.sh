@@ -141,7 +141,8 @@ build_root() {
     # Installing the package makes a cluster that no test uses; the package files were kept for the install only.
     rm -rf "$building"/var/lib/postgresql/*/main "$building"/etc/postgresql/*/main
     # The full server packages would make this user, as the official images do.
-    chroot "$building" useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin --user-group mysql
+    chroot "$building" id -u mysql >/dev/null 2>&1 ||
+        chroot "$building" useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin --user-group mysql
     rm -rf "$building"/var/cache/apt/archives/*.deb "$building"/var/lib/apt/lists/* "$building"/usr/share/{doc,man,locale}
     printf '%s\n' "$stamp" >"$building/etc/calve-test-root"
     unmount_inside "$building"

@@ -170,7 +170,9 @@ def _template(engine, state):
             home.mkdir(parents=True)
             (home / "users.sql").write_text(users, encoding="utf-8")
             options = " ".join(f"--{name.replace('_', '-')}={value}" for name, value in chosen.items())
-            script = INITIALISE[program.kind].format(home=f"/srv/{template['id']}", server=program.server, options=options)
+            script = INITIALISE[program.kind].format(
+                home=f"/srv/{template['id']}", server=program.server, options=options
+            )
             engine.setup(template, script)
             (home / "ready").touch()
     return template

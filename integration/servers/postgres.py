@@ -200,9 +200,8 @@ def client_command(state, program, arguments, database, user=SUPERUSER):
         raise Failure(f"{program} is no client of Postgres; there are {', '.join(CLIENTS)}")
     if state["engine"] == "address":
         if not shutil.which(program):
-            raise Failure(
-                f"needs {program} on this machine for {instance.address_variable('postgres', state['version'])}; install postgresql-client"
-            )
+            variable = instance.address_variable("postgres", state["version"])
+            raise Failure(f"needs {program} on this machine for {variable}; install postgresql-client")
         given = urllib.parse.urlsplit(url(state, user))
         env = {
             "PGHOST": given.hostname or "localhost",

@@ -5,15 +5,15 @@
   servers.py up postgres 17 --name orders   the server of that name, made or started where needed
   servers.py up mysql 9                     MySQL 9 or newer; the others are mariadb 10.11 and mariadb 11.8
   servers.py up mysql 9 --set gtid_mode=OFF with an option, here as in my.cnf
-  servers.py url ID --user calve            its URL (users: postgres or root, the superuser, and calve, which may replicate)
+  servers.py url ID --user calve            its URL (users: postgres or root, who may all, and calve, who may replicate)
   servers.py sql ID < script.sql            runs SQL as the superuser, prints the rows only
   servers.py psql ID -- -c 'select 1'       psql, pgbench, mysql, mysqlbinlog and the like of its own version
   servers.py restart ID --mode kill         stop (fast, immediate, kill) and start again: same data, same port
   servers.py down ID                        stops it and removes its data
 
 A server is, by preference: at an address given by environment (CALVE_TEST_POSTGRES_15, _17, _18, CALVE_TEST_MYSQL_9,
-CALVE_TEST_MARIADB_10_11, _11_8; shared use only), in Docker, or under chroot. CALVE_TEST_ENGINE=docker or chroot decides, `servers.py engine` tells. Everything lives below
-CALVE_TEST_CACHE (as root /var/cache/calve-test).
+CALVE_TEST_MARIADB_10_11, _11_8; shared use only), in Docker, or under chroot. CALVE_TEST_ENGINE=docker or chroot
+decides, `servers.py engine` tells. Everything lives below CALVE_TEST_CACHE (as root /var/cache/calve-test).
 """
 
 import argparse
@@ -27,8 +27,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import dockerd
 import certificates
+import dockerd
 import engines
 import instance
 import mysql
@@ -36,7 +36,6 @@ import postgres
 import registry
 from processes import Failure
 from registry import Entry, locked
-
 
 # By the kind of a server, what knows it.
 DATABASES = {"postgres": postgres, "mysql": mysql, "mariadb": mysql}
@@ -52,8 +51,11 @@ def program_of(kind, version):
 
 def address_of(kind, version):
     """A server given by environment, None where there is none."""
-    url = os.environ.get(instance.address_variable(kind, version))
-    return url and {"id": f"address-{kind}-{version}", "kind": kind, "engine": "address", "version": version, "url": url}
+    address = os.environ.get(instance.address_variable(kind, version))
+    if not address:
+        return None
+    server_id = f"address-{kind}-{version}"
+    return {"id": server_id, "kind": kind, "version": version, "engine": "address", "url": address}
 
 
 def all_programs():
@@ -308,6 +310,7 @@ def parser():
         "log", lambda args: print(engines.from_state(target(args.id)).log(target(args.id))), help="a server's log"
     )
     it.add_argument("id")
+
     def at_database(it):
         it.add_argument("id")
         it.add_argument("--user", help="the superuser by default")

@@ -97,7 +97,7 @@ impl<'a> Campaign<'a> {
         let server = Server::start(options.source, &options.version, &settings)?;
         let writer = make_database(&server)?;
         let mut sql = Sql::connect(&server.url(options.source.superuser(), DATABASE)?)?;
-        println!("source: {} {}", options.source, sql.value("select version()")?);
+        println!("source: {} {} ({})", options.source, options.version, sql.value("select version()")?);
         sql.run(script.schema)?;
         let source = server.url(REPLICATION_USER, DATABASE)?;
         let namespace = script.namespace;
