@@ -1,27 +1,35 @@
 #!/usr/bin/env bash
-# Shows calve at work on this machine: builds it, starts a Postgres, fills it with pgbench's tables, replicates them while
-# pgbench changes them for a minute, and has calve verify that every table equals its source.
+# Shows calve at work on this machine: builds it, starts a database, fills it with a benchmark's tables, replicates them
+# while the benchmark changes them for a minute, and has calve verify that every table equals its source. Postgres runs
+# pgbench; MySQL and MariaDB run sysbench's oltp_read_write.
 #
-#   docker/demo.sh [--seconds 60] [--scale 10] [--postgres 17] [--keep]
+#   docker/demo.sh [--source postgres|mysql|mariadb] [--version V] [--seconds 60] [--scale 10] [--keep]
 #
-# Needs a Rust toolchain and, on a Debian-like machine, root (for the Postgres; see integration/servers/servers.py). With
-# --keep the lake and the database stay for a look around. CALVE_PROFILE=release builds calve optimised.
+# --scale is in units of 100,000 rows. Needs a Rust toolchain and, on a Debian-like machine, root (for the database; see
+# integration/servers/servers.py). With --keep the lake and the database stay for a look around. CALVE_PROFILE=release
+# builds calve optimised; CALVE_BIN names a binary to use as it is.
 set -euo pipefail
 source "$(dirname "$0")/../integration/lib.sh"
 
-seconds=60 scale=10 postgres=17 keep=
+source=postgres version='' seconds=60 scale=10 keep=
 while [ $# -gt 0 ]; do
     case $1 in
-        --seconds | --scale | --postgres)
+        --source | --version | --seconds | --scale)
             [ $# -gt 1 ] || die "$1 takes a value"
             declare "${1#--}=$2"
             shift 2
             ;;
         --keep) keep=yes; shift ;;
         -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit ;;
-        *) die "unknown option \"$1\"; there are --seconds, --scale, --postgres and --keep" ;;
+        *) die "unknown option \"$1\"; there are --source, --version, --seconds, --scale and --keep" ;;
     esac
 done
+case $source in
+    postgres) version=${version:-17} ;;
+    mysql) version=${version:-9} ;;
+    mariadb) version=${version:-11.8} ;;
+    *) die "no source \"$source\"; there are postgres, mysql and mariadb" ;;
+esac
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -45,30 +53,53 @@ need_toolchain
 calve=$(calve_binary)
 printf '%s\n' "$calve"
 
-step "starting Postgres $postgres"
+step "starting $source $version"
 owner=(--owner $$)
 [ -z "$keep" ] || owner=()
-server=$("$servers" up postgres "$postgres" --dedicated "${owner[@]}" | field id)
+state=$("$servers" up "$source" "$version" --dedicated "${owner[@]}")
+server=$(field id <<<"$state")
 "$servers" create-database "$server" bench
-on_bench() { local program=$1; shift; "$servers" "$program" "$server" --user calve --database bench -- "$@"; }
-printf '%s, %s\n' "$server" "$(on_bench psql -Atc 'select version()')"
+printf '%s, %s\n' "$server" "$(echo 'select version()' | "$servers" sql "$server")"
 
-step "pgbench's tables at scale $scale, with a key for pgbench_history"
-on_bench pgbench -i -q -s "$scale" 2>&1 | tail -n 1
-on_bench psql -q -c 'alter table pgbench_history add column hid bigserial primary key'
+# What each source is filled with, and what changes it: `fill`, `load SECONDS`, and the tables to replicate.
+if [ "$source" = postgres ]; then
+    tables=(public.pgbench_accounts public.pgbench_branches public.pgbench_tellers public.pgbench_history)
+    on_bench() { local program=$1; shift; "$servers" "$program" "$server" --user calve --database bench -- "$@"; }
+    fill() {
+        on_bench pgbench -i -q -s "$scale" 2>&1 | tail -n 1
+        on_bench psql -q -c 'alter table pgbench_history add column hid bigserial primary key'
+    }
+    # pgbench would empty pgbench_history at its start; what is loaded already shall stay.
+    load() { on_bench pgbench --no-vacuum -c 4 -j 2 -T "$1" --progress 15 2>&1 | grep -E 'progress|tps =|actually processed'; }
+    what="pgbench's tables at scale $scale, with a key for pgbench_history" running=pgbench
+else
+    need sysbench=sysbench
+    tables=(bench.sbtest1 bench.sbtest2 bench.sbtest3 bench.sbtest4)
+    on_bench() {
+        sysbench oltp_read_write --db-driver=mysql --mysql-host=127.0.0.1 --mysql-port="$(field port <<<"$state")" \
+            --mysql-user=root --mysql-password=root --mysql-db=bench --tables=${#tables[@]} --table-size=$((scale * 25000)) \
+            --threads=4 "$@"
+    }
+    fill() { on_bench prepare | grep -i creating; }
+    load() { on_bench --time="$1" --report-interval=15 run | grep -E '^\[|transactions:|queries:'; }
+    what="sysbench's tables, ${#tables[@]} of $((scale * 25000)) rows" running="sysbench oltp_read_write"
+fi
+
+step "$what"
+fill
 
 # In a variable of the environment, where other users of the machine cannot read the password.
 CALVE_SOURCE=$("$servers" url "$server" --user calve --database bench)
 export CALVE_SOURCE
-pipeline=(--table public.pgbench_accounts --table public.pgbench_branches --table public.pgbench_tellers --table public.pgbench_history --into "$out/lake")
-printf 'calve run --source postgres://... %s\n' "${pipeline[*]}"
+pipeline=(--into "$out/lake")
+for table in "${tables[@]}"; do pipeline+=(--table "$table"); done
+printf 'calve run --source %s://... %s\n' "${CALVE_SOURCE%%://*}" "${pipeline[*]}"
 
-step "replicating, with pgbench running for $seconds s"
+step "replicating, with $running running for $seconds s"
 "$calve" run "${pipeline[@]}" >"$out/calve.log" 2>&1 </dev/null &
 calve_pid=$!
-# pgbench would empty pgbench_history at its start; what is loaded already shall stay.
-on_bench pgbench --no-vacuum -c 4 -j 2 -T "$seconds" --progress 15 2>&1 | grep -E 'progress|tps =|actually processed'
-kill -0 "$calve_pid" 2>/dev/null || { tail -n 20 "$out/calve.log"; die "calve ended while pgbench ran"; }
+load "$seconds"
+kill -0 "$calve_pid" 2>/dev/null || { tail -n 20 "$out/calve.log"; die "calve ended while $running ran"; }
 
 step "stopping calve (SIGTERM), then catching up with what came after its last checkpoint"
 kill -TERM "$calve_pid"

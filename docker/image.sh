@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Builds the file systems the test servers run in, from Debian's own packages: one per Debian suite, because each suite
-# carries one version of Postgres. A root serves twice, as it stands under chroot, or imported as a container image.
+# carries one version of each database. A root serves twice, as it stands under chroot, or imported as a container image.
 #
 #   docker/image.sh root SUITE     builds the root where it is missing, stale or broken, and prints its directory
 #   docker/image.sh image SUITE    the same root as a container image; prints its tag
 #   docker/image.sh clean          removes every root (not the images)
 #
-# SUITE is bookworm (Postgres 15), trixie (Postgres 17) or sid (Postgres 18). Building takes about a minute a suite, as
-# root. Archive, proxy and keys are those this machine's apt already uses; signatures are always verified.
+# SUITE is bookworm (Postgres 15, MariaDB 10.11), trixie (Postgres 17, MariaDB 11.8) or sid (Postgres 18, MySQL 9). Building
+# takes about a minute a suite, as root. Archive, proxy and keys are those this machine's apt already uses; signatures are
+# always verified. A root's name carries a digest of what it is made of, so that checkouts of different recipes share a
+# cache without pulling each other's servers down.
 #
 #   CALVE_TEST_CACHE             where roots are kept (default /var/cache/calve-test)
 #   CALVE_TEST_DEBIAN_MIRROR     archive to build from, where apt's own sources name none for Debian
@@ -17,7 +19,7 @@ set -euo pipefail
 cache=${CALVE_TEST_CACHE:-/var/cache/calve-test}
 roots=$cache/roots
 # Raise when a change to this file should rebuild roots that exist.
-recipe=1
+recipe=2
 
 say() { printf 'image.sh: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -25,12 +27,22 @@ die() { say "$*"; exit 1; }
 # What each suite is made of, and the programs whose running shows that the root is whole.
 suite_contents() {
     case $1 in
-        bookworm) packages=postgresql-15 probes=/usr/lib/postgresql/15/bin/postgres ;;
-        trixie) packages=postgresql-17 probes=/usr/lib/postgresql/17/bin/postgres ;;
-        sid) packages=postgresql-18 probes=/usr/lib/postgresql/18/bin/postgres ;;
+        bookworm)
+            packages=postgresql-15,mariadb-server-core,mariadb-client
+            probes="/usr/lib/postgresql/15/bin/postgres /usr/sbin/mariadbd /usr/bin/mariadb /usr/bin/mariadb-binlog"
+            ;;
+        trixie)
+            packages=postgresql-17,mariadb-server-core,mariadb-client
+            probes="/usr/lib/postgresql/17/bin/postgres /usr/sbin/mariadbd /usr/bin/mariadb /usr/bin/mariadb-binlog"
+            ;;
+        sid)
+            packages=postgresql-18,mysql-server-core,mysql-client
+            probes="/usr/lib/postgresql/18/bin/postgres /usr/sbin/mysqld /usr/bin/mysql /usr/bin/mysqlbinlog"
+            ;;
         *) die "no suite named \"$1\"; there are bookworm, trixie and sid" ;;
     esac
     stamp="recipe $recipe: $1 $packages"
+    key=$(printf '%s' "$stamp" | sha256sum | cut -c1-12)
 }
 
 require_tools() {
@@ -78,7 +90,7 @@ verified_keyring() {
     local suite=$1 mirror=$2 release keyring
     release=$(mktemp)
     wget -q -O "$release" "${mirror%/}/dists/$suite/InRelease" || die "cannot fetch ${mirror%/}/dists/$suite/InRelease; is the archive reachable?"
-    for keyring in /usr/share/keyrings/debian-archive-keyring.{gpg,pgp} "$roots"/{trixie,bookworm}/usr/share/keyrings/debian-archive-keyring.{gpg,pgp}; do
+    for keyring in /usr/share/keyrings/debian-archive-keyring.{gpg,pgp} "$roots"/{trixie,bookworm}*/usr/share/keyrings/debian-archive-keyring.{gpg,pgp}; do
         if [ -e "$keyring" ] && gpgv --status-fd 1 --keyring "$keyring" "$release" 2>/dev/null | grep -q '^\[GNUPG:\] VALIDSIG'; then
             rm -f "$release"
             printf '%s\n' "$keyring"
@@ -89,7 +101,7 @@ verified_keyring() {
     die "no keyring here verifies Debian $suite; upgrade debian-archive-keyring, or build the suite before it first (docker/image.sh root trixie)"
 }
 
-# Whether a root is whole and of the present recipe.
+# Whether a root is whole.
 root_is_good() {
     local root=$1 probe
     [ "$(cat "$root/etc/calve-test-root" 2>/dev/null)" = "$stamp" ] || return 1
@@ -118,7 +130,7 @@ build_root() {
     use_apt_proxy
     mirror=$(debian_mirror)
     keyring=$(verified_keyring "$suite" "$mirror")
-    building=$root.building log=$roots/$suite.log
+    building=$root.building log=$root.log
     remove_root "$building"
     say "building Debian $suite with $packages (about a minute)"
     if ! nice debootstrap --variant=minbase --keyring="$keyring" --include="$packages" "$suite" "$building" "$mirror" >"$log" 2>&1; then
@@ -128,6 +140,9 @@ build_root() {
     fi
     # Installing the package makes a cluster that no test uses; the package files were kept for the install only.
     rm -rf "$building"/var/lib/postgresql/*/main "$building"/etc/postgresql/*/main
+    # The full server packages would make this user, as the official images do.
+    chroot "$building" id -u mysql >/dev/null 2>&1 ||
+        chroot "$building" useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin --user-group mysql
     rm -rf "$building"/var/cache/apt/archives/*.deb "$building"/var/lib/apt/lists/* "$building"/usr/share/{doc,man,locale}
     printf '%s\n' "$stamp" >"$building/etc/calve-test-root"
     unmount_inside "$building"
@@ -137,11 +152,12 @@ build_root() {
 }
 
 root() {
-    local suite=$1 root=$roots/$1
+    local suite=$1 root
     suite_contents "$suite"
+    root=$roots/$suite-$key
     mkdir -p "$roots"
     # One builder a suite; the others wait for its result.
-    exec 9>"$roots/$suite.lock"
+    exec 9>"$root.lock"
     flock 9
     root_is_good "$root" || build_root "$suite" "$root"
     exec 9>&-
@@ -151,9 +167,13 @@ root() {
 image() {
     local suite=$1 built tag
     suite_contents "$suite"
-    tag=calve-test/$suite:$(printf '%s' "$stamp" | sha256sum | cut -c1-12)
+    tag=calve-test/$suite:$key
     export DOCKER_HOST=${CALVE_TEST_DOCKER_HOST:-${DOCKER_HOST:-}}
     [ -n "$DOCKER_HOST" ] || unset DOCKER_HOST
+    mkdir -p "$roots"
+    # Two databases of one suite may ask at once.
+    exec 8>"$roots/$suite-$key.image.lock"
+    flock 8
     if ! docker image inspect "$tag" >/dev/null 2>&1; then
         built=$(root "$suite")
         say "importing Debian $suite as the image $tag"

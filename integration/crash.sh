@@ -3,6 +3,8 @@
 # after each round. Builds what it needs, with the failpoints and the switchable rules that only tests have.
 #
 #   integration/crash.sh --source postgres --rounds 20 --seed 1
+#   integration/crash.sh --source mysql --rounds 20 --seed 1 --set gtid_mode=OFF       # a setting of the server's
+#   integration/crash.sh --source mariadb --version 10.11 --rounds 20 --seed 1
 #   integration/crash.sh --source postgres --rounds 3 --seed 1 --mutation no-stamp     # must fail
 #
 # The last line is RESULT rounds=N kills=K lost=L duplicated=D; the exit code is 0 only when nothing was lost or doubled.

@@ -54,8 +54,8 @@ class Chroot:
     def _env(self, extra=None):
         return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/", **(extra or {})}
 
-    def setup(self, state, script):
-        """Runs a shell script inside, as root, before the server first starts."""
+    def setup(self, state, script, beside=None):
+        """Runs a shell script inside, as root, before the server first starts; it sees the home of `beside` too."""
         run(self._argv(state, ["sh", "-ec", script], None), what=f"setting up {state['id']}", env=self._env())
 
     def command(self, state, argv, user, env):
@@ -164,8 +164,9 @@ class Docker:
     def _mount(self, state):
         return ["--volume", f"{self.home(state)}:/srv/{state['id']}"]
 
-    def setup(self, state, script):
-        argv = ["run", "--rm", "--network", "none", "--label", LABEL, *self._mount(state), "--user", "root"]
+    def setup(self, state, script, beside=None):
+        homes = [*self._mount(state), *(self._mount(beside) if beside else [])]
+        argv = ["run", "--rm", "--network", "none", "--label", LABEL, *homes, "--user", "root"]
         argv += ["--entrypoint", "sh", state["image"], "-ec", script]
         run(self._docker(*argv), what=f"setting up {state['id']}")
 

@@ -7,12 +7,11 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 import urllib.parse
 
 import engines
-from processes import Failure, discard, run
-from registry import cache_dir, free_port, locked
+import instance
+from processes import Failure, run
 
 SUITES = {"15": "bookworm", "17": "trixie", "18": "sid"}
 
@@ -20,6 +19,9 @@ SUITES = {"15": "bookworm", "17": "trixie", "18": "sid"}
 SUPERUSER = "postgres"
 REPLICATION_USER = "calve"
 PASSWORDS = {SUPERUSER: "postgres", REPLICATION_USER: "calve"}
+DEFAULT_DATABASE = "postgres"
+
+CLIENTS = ("psql", "pgbench", "pg_dump", "pg_recvlogical")
 
 DEFAULTS = {
     "wal_level": "logical",
@@ -40,6 +42,8 @@ DEFAULTS = {
 class Program:
     """One version of Postgres: where it comes from and where its programs lie."""
 
+    kind = "postgres"
+
     def __init__(self, version):
         if version not in SUITES:
             raise Failure(f"no Postgres {version} among the test servers; there are {', '.join(SUITES)}")
@@ -47,10 +51,6 @@ class Program:
         self.suite = SUITES[version]
         self.image = f"postgres:{version}"
         self.bin = f"/usr/lib/postgresql/{version}/bin"
-
-
-def address_variable(version):
-    return f"CALVE_TEST_POSTGRES_{version}"
 
 
 def quoted(name):
@@ -61,44 +61,6 @@ def quoted(name):
 def literal(value):
     """An SQL string, which is also a value of postgresql.conf."""
     return "'" + value.replace("'", "''") + "'"
-
-
-def tls_files():
-    """A certificate authority and the certificate it gave to `localhost`, made once.
-
-    The certificate names `localhost` and no address, so that `sslmode=verify-full` passes there and fails on 127.0.0.1.
-    """
-    directory = cache_dir() / "tls"
-    with locked("tls"):
-        if (directory / "ready").exists():
-            return directory
-        if not shutil.which("openssl"):
-            raise Failure("needs openssl to make the servers' certificate; install it (apt-get install openssl)")
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
-
-        def openssl(*argv):
-            run(["openssl", *argv], what="making the servers' certificate")
-
-        def path(name):
-            return str(directory / name)
-
-        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        authority = ["-x509", "-days", "3650", "-subj", "/CN=calve test authority"]
-        openssl("req", *authority, *curve, "-keyout", path("ca.key"), "-out", path("ca.crt"))
-        openssl(
-            "req", "-new", "-subj", "/CN=localhost", *curve, "-keyout", path("server.key"), "-out", path("server.csr")
-        )
-        (directory / "server.ext").write_text(
-            "subjectAltName=DNS:localhost\nbasicConstraints=critical,CA:FALSE\nextendedKeyUsage=serverAuth\n",
-            encoding="utf-8",
-        )
-        sign = ["-CA", path("ca.crt"), "-CAkey", path("ca.key"), "-CAcreateserial", "-days", "3650"]
-        openssl(
-            "x509", "-req", "-in", path("server.csr"), *sign, "-extfile", path("server.ext"), "-out", path("server.crt")
-        )
-        (directory / "ready").touch()
-    return directory
 
 
 SETUP = """
@@ -116,54 +78,30 @@ sync -f {home}/data
 """
 
 
-def create(entry, version, settings, hba, linger_s):
+def create(entry, program, settings, hba, linger_s):
     """Makes a cluster's files and its entry; the server is not started."""
-    program = Program(version)
-    tls = tls_files()
-    engine, made_from = engines.choose(program)
-    state = {
-        "id": entry.id,
-        "kind": "postgres",
-        "version": version,
-        "engine": engine.kind,
-        "docker_host": getattr(engine, "host", None),
-        "docker_own": getattr(engine, "started_by_us", False),
-        "host": "127.0.0.1",
-        "linger_s": linger_s,
-        "settings": {**DEFAULTS, **settings},
-        "hba": hba,
-        "stopped": True,
-        **made_from,
-    }
-    inside = f"/srv/{entry.id}"
-    home = engine.home(state)
-    discard(home)
-    home.mkdir(parents=True)
-    for name in ("server.crt", "server.key", "ca.crt"):
-        shutil.copy(tls / name, home / name)
-    (home / "password").write_text(PASSWORDS[SUPERUSER] + "\n", encoding="utf-8")
-    (home / "roles.sql").write_text(
-        f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}\n",
-        encoding="utf-8",
-    )
-    rules = ["local all all trust", "local replication all trust", *hba]
-    rules += ["host all all all scram-sha-256", "host replication all all scram-sha-256"]
-    (home / "pg_hba.conf").write_text("\n".join(rules) + "\n", encoding="utf-8")
-    _write_settings(engine, state)
-    state["data"] = str(home / "data")
-    state["ca"] = str(tls / "ca.crt")
-    with locked("ports"):
-        state["port"] = free_port()
-        entry.save(state)
-    try:
-        engine.setup(state, SETUP.format(home=inside, bin=program.bin, superuser=SUPERUSER))
-    except BaseException:
-        # A cluster half made serves nobody; its files go with its entry.
-        with contextlib.suppress(Failure):
-            engine.remove(state)
-        entry.remove()
-        raise
+    state, engine = instance.describe(entry, program, {**DEFAULTS, **settings}, linger_s)
+    state["hba"] = hba
+    with instance.being_made(entry, state, engine) as home:
+        (home / "password").write_text(PASSWORDS[SUPERUSER] + "\n", encoding="utf-8")
+        (home / "roles.sql").write_text(
+            f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}\n",
+            encoding="utf-8",
+        )
+        rules = ["local all all trust", "local replication all trust", *hba]
+        rules += ["host all all all scram-sha-256", "host replication all all scram-sha-256"]
+        (home / "pg_hba.conf").write_text("\n".join(rules) + "\n", encoding="utf-8")
+        _write_settings(engine, state)
+        engine.setup(state, SETUP.format(home=f"/srv/{entry.id}", bin=program.bin, superuser=SUPERUSER))
     return state
+
+
+def prepare(_engine, _made_from, _program):
+    """Nothing beyond the program itself: making a cluster takes a second."""
+
+
+def change_settings(state, settings):
+    state["settings"].update(settings)
 
 
 def _write_settings(engine, state):
@@ -191,17 +129,7 @@ def start(entry, state, timeout_s=60):
         engine.start(state, argv, "postgres")
         state["stopped"] = False
         entry.save(state)
-    deadline = time.monotonic() + timeout_s
-    while True:
-        if accepts_connections(state["host"], state["port"]):
-            return
-        if not engine.alive(state):
-            raise Failure(f"{state['id']} ended while starting:\n{_log_end(engine, state)}")
-        if time.monotonic() > deadline:
-            raise Failure(
-                f"{state['id']} takes no connections {timeout_s} s after its start:\n{_log_end(engine, state)}"
-            )
-        time.sleep(0.02)
+    instance.await_ready(engine, state, accepts_connections, timeout_s)
 
 
 def _forget_dead_postmaster(engine, state):
@@ -219,10 +147,6 @@ def _forget_dead_postmaster(engine, state):
             left.unlink()
 
 
-def _log_end(engine, state):
-    return "\n".join(engine.log(state).strip().splitlines()[-15:])
-
-
 def stop(entry, state, mode="fast", timeout_s=60):
     """Stops the server: `fast` with a checkpoint, `immediate` without, `kill` with SIGKILL."""
     engine = engines.from_state(state)
@@ -230,11 +154,7 @@ def stop(entry, state, mode="fast", timeout_s=60):
         engine.kill(state)
     else:
         engine.signal(state, {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}[mode])
-        deadline = time.monotonic() + timeout_s
-        while engine.alive(state):
-            if time.monotonic() > deadline:
-                raise Failure(f"{state['id']} has not stopped {timeout_s} s after being told to ({mode})")
-            time.sleep(0.02)
+        instance.await_end(engine, state, mode, timeout_s)
     state["stopped"] = True
     entry.save(state)
 
@@ -276,11 +196,12 @@ def url(state, user=SUPERUSER, database="postgres"):
 
 def client_command(state, program, arguments, database, user=SUPERUSER):
     """(argv, environment) of a Postgres client program (psql, pgbench, ..) against this server."""
+    if program not in CLIENTS:
+        raise Failure(f"{program} is no client of Postgres; there are {', '.join(CLIENTS)}")
     if state["engine"] == "address":
         if not shutil.which(program):
-            raise Failure(
-                f"needs {program} on this machine for {address_variable(state['version'])}; install postgresql-client"
-            )
+            variable = instance.address_variable("postgres", state["version"])
+            raise Failure(f"needs {program} on this machine for {variable}; install postgresql-client")
         given = urllib.parse.urlsplit(url(state, user))
         env = {
             "PGHOST": given.hostname or "localhost",
@@ -295,27 +216,31 @@ def client_command(state, program, arguments, database, user=SUPERUSER):
     return engines.from_state(state).command(state, argv, "postgres", env)
 
 
-def psql(state, sql, database="postgres"):
-    """Runs SQL as the superuser and returns what it printed, unaligned."""
-    argv, env = client_command(state, "psql", ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"], database)
-    return run(argv, what=f"SQL on {state['id']}", env=env, stdin=sql)
+# The client that runs SQL, told to print rows only, unaligned.
+SQL_CLIENT = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
+
+
+def sql(state, text, database="postgres"):
+    """Runs SQL as the superuser and returns what it printed."""
+    argv, env = client_command(state, SQL_CLIENT[0], SQL_CLIENT[1:], database)
+    return run(argv, what=f"SQL on {state['id']}", env=env, stdin=text)
 
 
 def create_database(state, name):
     """A new, empty database owned by the replication user."""
     if state["engine"] == "address":
-        exists = psql(state, f"select 1 from pg_roles where rolname = {literal(REPLICATION_USER)}").strip()
+        exists = sql(state, f"select 1 from pg_roles where rolname = {literal(REPLICATION_USER)}").strip()
         if not exists:
-            psql(
+            sql(
                 state,
                 f"create role {REPLICATION_USER} login replication password {literal(PASSWORDS[REPLICATION_USER])}",
             )
-    psql(state, f"create database {quoted(name)} owner {REPLICATION_USER} template template0")
+    sql(state, f"create database {quoted(name)} owner {REPLICATION_USER} template template0")
 
 
 def drop_database(state, name):
     """Removes a database with the slots in it, whoever still uses them."""
-    psql(
+    sql(
         state,
         f"""
         select pg_terminate_backend(active_pid) from pg_replication_slots

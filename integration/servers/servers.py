@@ -3,14 +3,17 @@
 
   servers.py up postgres 17                 a new Postgres 17; prints it as JSON (id, host, port, data, ..)
   servers.py up postgres 17 --name orders   the server of that name, made or started where needed
-  servers.py url ID --user calve            its URL (roles: postgres, the superuser, and calve, which may replicate)
-  servers.py psql ID -- -c 'select 1'       psql, pgbench and the like of its own version, as the superuser
+  servers.py up mysql 9                     MySQL 9 or newer; the others are mariadb 10.11 and mariadb 11.8
+  servers.py up mysql 9 --set gtid_mode=OFF with an option, here as in my.cnf
+  servers.py url ID --user calve            its URL (users: postgres or root, who may all, and calve, who may replicate)
+  servers.py sql ID < script.sql            runs SQL as the superuser, prints the rows only
+  servers.py psql ID -- -c 'select 1'       psql, pgbench, mysql, mysqlbinlog and the like of its own version
   servers.py restart ID --mode kill         stop (fast, immediate, kill) and start again: same data, same port
   servers.py down ID                        stops it and removes its data
 
-A server is, by preference: at an address given by environment (CALVE_TEST_POSTGRES_15, _17, _18; shared use only), in
-Docker, or under chroot. CALVE_TEST_ENGINE=docker or chroot decides, `servers.py engine` tells. Everything lives below
-CALVE_TEST_CACHE (as root /var/cache/calve-test).
+A server is, by preference: at an address given by environment (CALVE_TEST_POSTGRES_15, _17, _18, CALVE_TEST_MYSQL_9,
+CALVE_TEST_MARIADB_10_11, _11_8; shared use only), in Docker, or under chroot. CALVE_TEST_ENGINE=docker or chroot
+decides, `servers.py engine` tells. Everything lives below CALVE_TEST_CACHE (as root /var/cache/calve-test).
 """
 
 import argparse
@@ -24,12 +27,40 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import certificates
 import dockerd
 import engines
+import instance
+import mysql
 import postgres
 import registry
 from processes import Failure
 from registry import Entry, locked
+
+# By the kind of a server, what knows it.
+DATABASES = {"postgres": postgres, "mysql": mysql, "mariadb": mysql}
+
+
+def database_of(state):
+    return DATABASES[state["kind"]]
+
+
+def program_of(kind, version):
+    return postgres.Program(version) if kind == "postgres" else mysql.Program(kind, version)
+
+
+def address_of(kind, version):
+    """A server given by environment, None where there is none."""
+    address = os.environ.get(instance.address_variable(kind, version))
+    if not address:
+        return None
+    server_id = f"address-{kind}-{version}"
+    return {"id": server_id, "kind": kind, "version": version, "engine": "address", "url": address}
+
+
+def all_programs():
+    versions = {"postgres": postgres.SUITES, **mysql.SUITES}
+    return [program_of(kind, version) for kind, known in versions.items() for version in known]
 
 
 def settings_of(pairs):
@@ -43,17 +74,17 @@ def settings_of(pairs):
 
 
 def up(args):
-    postgres.Program(args.version)
-    address = os.environ.get(postgres.address_variable(args.version))
-    if address and not args.dedicated:
+    program = program_of(args.kind, args.version)
+    state = address_of(args.kind, args.version)
+    if state and not args.dedicated:
         # Checked here so that a wrong address fails with its name, not in the middle of a test.
-        state = {"id": f"address-{args.version}", "engine": "address", "version": args.version, "url": address}
         try:
-            postgres.psql(state, "select 1")
+            database_of(state).sql(state, "select 1")
         except Failure as failure:
-            raise Failure(f"{postgres.address_variable(args.version)}: {failure}") from None
+            raise Failure(f"{instance.address_variable(args.kind, args.version)}: {failure}") from None
         return state
-    entry = Entry(args.name or f"pg{args.version}-{secrets.token_hex(4)}")
+    short = "pg" if args.kind == "postgres" else args.kind
+    entry = Entry(args.name or f"{short}{args.version}-{secrets.token_hex(4)}")
     with locked(f"server-{entry.id}"):
         left_over = entry.owners() == (True, False)
         for pid in args.owner:
@@ -62,9 +93,10 @@ def up(args):
         if entry.exists():
             state = reuse(entry, args, left_over)
         if state is None:
+            database = DATABASES[args.kind]
             with locked(engines.ENGINE_USE, shared=True):
-                state = postgres.create(entry, args.version, settings_of(args.set), args.hba, args.linger)
-            postgres.start(entry, state)
+                state = database.create(entry, program, settings_of(args.set), args.hba, args.linger)
+            database.start(entry, state)
     if args.owner:
         registry.ensure_reaper()
     return state
@@ -74,17 +106,17 @@ def reuse(entry, args, left_over):
     """The server of that name, running; None where it was left over by others and is of no use any more."""
     state = entry.load()
     try:
-        if state["version"] != args.version:
-            wrong = f'server "{entry.id}" is Postgres {state["version"]}, not {args.version}'
+        if (state["kind"], state["version"]) != (args.kind, args.version):
+            wrong = f'server "{entry.id}" is {state["kind"]} {state["version"]}, not {args.kind} {args.version}'
             raise Failure(f"{wrong}; `servers.py down {entry.id}` first")
-        state["settings"].update(settings_of(args.set))
-        postgres.start(entry, state)
+        database_of(state).change_settings(state, settings_of(args.set))
+        database_of(state).start(entry, state)
         return state
     except Failure as failure:
         if not left_over:
             raise
         engines.say(f"making {entry.id} anew: {failure}")
-        postgres.remove(state)
+        database_of(state).remove(state)
         return None
 
 
@@ -97,21 +129,21 @@ def with_server(args, action):
 
 def start(args):
     def action(entry, state):
-        state["settings"].update(settings_of(args.set))
-        postgres.start(entry, state)
+        database_of(state).change_settings(state, settings_of(args.set))
+        database_of(state).start(entry, state)
 
     with_server(args, action)
 
 
 def stop(args):
-    with_server(args, lambda entry, state: postgres.stop(entry, state, args.mode))
+    with_server(args, lambda entry, state: database_of(state).stop(entry, state, args.mode))
 
 
 def restart(args):
     def action(entry, state):
-        postgres.stop(entry, state, args.mode)
-        state["settings"].update(settings_of(args.set))
-        postgres.start(entry, state)
+        database_of(state).stop(entry, state, args.mode)
+        database_of(state).change_settings(state, settings_of(args.set))
+        database_of(state).start(entry, state)
 
     with_server(args, action)
 
@@ -122,7 +154,8 @@ def take_down(entry, left_over_only=False):
         if left_over_only and entry.owners() != (True, False):
             return
         if entry.exists():
-            postgres.remove(entry.load())
+            state = entry.load()
+            database_of(state).remove(state)
         entry.remove()
 
 
@@ -144,20 +177,34 @@ def sweep(_):
 
 
 def target(name):
-    """The state of a server, or of an address given by environment (`address-17`)."""
-    if name.startswith("address-"):
-        version = name.removeprefix("address-")
-        address = os.environ.get(postgres.address_variable(version))
-        if not address:
-            raise Failure(f"{postgres.address_variable(version)} is not set")
-        return {"id": name, "engine": "address", "version": version, "url": address}
-    return Entry(name).load()
+    """The state of a server, or of an address given by environment (`address-postgres-17`)."""
+    if not name.startswith("address-"):
+        return Entry(name).load()
+    kind, _, version = name.removeprefix("address-").partition("-")
+    state = address_of(kind, version)
+    if not state:
+        raise Failure(f"{instance.address_variable(kind, version)} is not set")
+    return state
 
 
-def client(args, program):
-    argv, env = postgres.client_command(target(args.id), program, args.words, args.database, args.user)
+def url(args):
+    state = target(args.id)
+    database = database_of(state)
+    print(database.url(state, args.user or database.SUPERUSER, args.database or database.DEFAULT_DATABASE))
+
+
+def client(args, program, options=()):
+    state = target(args.id)
+    database = database_of(state)
+    user, name = args.user or database.SUPERUSER, args.database or database.DEFAULT_DATABASE
+    argv, env = database.client_command(state, program, [*options, *args.words], name, user)
     # The caller's streams are the program's own.
     return subprocess.run(argv, env=env, check=False).returncode
+
+
+def sql(args):
+    program, *options = database_of(target(args.id)).SQL_CLIENT
+    return client(args, program, options)
 
 
 def listing(_):
@@ -167,7 +214,7 @@ def listing(_):
         running = "running" if engines.from_state(state).alive(state) else "stopped"
         whose = "" if not owned else "  owned" if alive else "  left over"
         place = f"{state['host']}:{state['port']}"
-        print(f"{entry.id}  postgres {state['version']}  {state['engine']}  {place}  {running}{whose}")
+        print(f"{entry.id}  {state['kind']} {state['version']}  {state['engine']}  {place}  {running}{whose}")
 
 
 def stop_engine(_):
@@ -182,21 +229,30 @@ def stop_engine(_):
 
 def prepare(args):
     """Builds or pulls what servers of these versions need, side by side."""
-    versions = args.versions or list(postgres.SUITES)
-    wanted = [version for version in versions if not os.environ.get(postgres.address_variable(version))]
-    for version in sorted(set(versions) - set(wanted)):
-        print(f"Postgres {version}: at the address in {postgres.address_variable(version)}")
-    postgres.tls_files()
-    if not wanted:
-        return
+    known = {f"{program.kind}-{program.version}": program for program in all_programs()}
+    for name in args.servers:
+        if name not in known:
+            raise Failure(f"no test server {name}; there are {', '.join(known)}")
+    wanted = []
+    for name in args.servers or known:
+        program = known[name]
+        variable = instance.address_variable(program.kind, program.version)
+        if os.environ.get(variable):
+            print(f"{name}: at the address in {variable}")
+        else:
+            wanted.append(program)
+    certificates.tls_files()
 
-    def one(version):
+    def one(program):
         with locked(engines.ENGINE_USE, shared=True):
-            return version, engines.choose(postgres.Program(version))
+            engine, made_from = engines.choose(program)
+            DATABASES[program.kind].prepare(engine, made_from, program)
+            return program, engine, made_from
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        for version, (engine, made_from) in pool.map(one, wanted):
-            print(f"Postgres {version}: {', '.join(made_from.values())} ({engine.describe()})")
+        for program, engine, made_from in pool.map(one, wanted):
+            what = ", ".join(made_from.values())
+            print(f"{program.kind}-{program.version}: {what} ({engine.describe()})", flush=True)
 
 
 def parser():
@@ -209,10 +265,10 @@ def parser():
         return added
 
     it = command("up", lambda args: print(json.dumps(up(args))), help="make a server, or see that a named one runs")
-    it.add_argument("kind", choices=["postgres"])
+    it.add_argument("kind", choices=list(DATABASES))
     it.add_argument("version")
     it.add_argument("--name", help="instead of a random id; the same name is the same server")
-    it.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as in postgresql.conf")
+    it.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="as in postgresql.conf or my.cnf")
     it.add_argument(
         "--hba", action="append", default=[], metavar="LINE", help="a line before all others of pg_hba.conf"
     )
@@ -254,39 +310,36 @@ def parser():
         "log", lambda args: print(engines.from_state(target(args.id)).log(target(args.id))), help="a server's log"
     )
     it.add_argument("id")
-    it = command(
-        "url", lambda args: print(postgres.url(target(args.id), args.user, args.database)), help="a server's URL"
-    )
-    it.add_argument("id")
-    it.add_argument("--user", default=postgres.SUPERUSER)
-    it.add_argument("--database", default="postgres")
-    for name in ("psql", "pgbench", "pg_dump", "pg_recvlogical"):
-        it = command(
-            name,
-            lambda args: client(args, args.command),
-            help=f"{name} of the server's version, on it (its arguments after --)",
-        )
+
+    def at_database(it):
         it.add_argument("id")
-        it.add_argument("--database", default="postgres")
-        it.add_argument("--user", default=postgres.SUPERUSER)
+        it.add_argument("--user", help="the superuser by default")
+        it.add_argument("--database")
+
+    at_database(command("url", url, help="a server's URL"))
+    at_database(command("sql", sql, help="run SQL from standard input, print rows only (client's arguments after --)"))
+    for name in (*postgres.CLIENTS, *mysql.CLIENTS["mysql"]):
+        helped = f"{name} of the server's version, on it (its arguments after --)"
+        at_database(command(name, lambda args: client(args, args.command), help=helped))
 
     it = command(
         "create-database",
-        lambda args: postgres.create_database(target(args.id), args.name),
-        help="an empty database, owned by calve",
+        lambda args: database_of(target(args.id)).create_database(target(args.id), args.name),
+        help="an empty database that calve may replicate",
     )
     it.add_argument("id")
     it.add_argument("name")
     it = command(
         "drop-database",
-        lambda args: postgres.drop_database(target(args.id), args.name),
-        help="drop it and the slots in it",
+        lambda args: database_of(target(args.id)).drop_database(target(args.id), args.name),
+        help="drop it and the replication slots in it",
     )
     it.add_argument("id")
     it.add_argument("name")
 
-    it = command("prepare", prepare, help="build or pull what the versions need (all by default)")
-    it.add_argument("versions", nargs="*")
+    it = command("prepare", prepare, help="build or pull what servers need (all by default)")
+    known = [f"{program.kind}-{program.version}" for program in all_programs()]
+    it.add_argument("servers", nargs="*", metavar="SERVER", help=", ".join(known))
     it = command(
         "engine",
         lambda args: print(engines.choose(postgres.Program("15"))[0].describe()),

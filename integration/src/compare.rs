@@ -1,10 +1,15 @@
 //! Source against table, row by row and value by value, through a reader that shares no code with calve.
 
+mod mysql;
+mod number;
+mod postgres;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context, ensure};
 use calve_testkit::readers::{Reader, Table};
+use calve_testkit::servers::Kind;
 
 use crate::lake::Lake;
 use crate::pipeline::until;
@@ -19,7 +24,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// `public.orders`, of the same name on both sides. For names without dots in them.
+    /// `public.orders` or `shop.orders`, of the same name on both sides. For names without dots in them.
     pub fn named(name: &str) -> Self {
         let (schema, table) = name.split_once('.').unwrap_or(("public", name));
         Self::new((schema, table), (schema, table))
@@ -29,11 +34,6 @@ impl Pair {
     pub fn new(source: (&str, &str), target: (&str, &str)) -> Self {
         let owned = |(a, b): (&str, &str)| (a.to_owned(), b.to_owned());
         Self { source: owned(source), target: owned(target) }
-    }
-
-    /// The table in the source, quoted.
-    pub fn source_sql(&self) -> String {
-        format!("{}.{}", identifier(&self.source.0), identifier(&self.source.1))
     }
 
     /// The table in the lake, at its current snapshot.
@@ -53,11 +53,6 @@ impl fmt::Display for Pair {
     }
 }
 
-/// A name as SQL wants it.
-pub fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// A table's rows as the source has them now.
 #[derive(Clone, Debug)]
 pub struct SourceRows {
@@ -65,36 +60,17 @@ pub struct SourceRows {
     pub columns: Vec<String>,
     /// Which of them make the key.
     pub key: Vec<usize>,
-    /// Texts of the values, in no particular order.
+    /// Texts of the values as the readers would show them, in no particular order.
     pub rows: TextRows,
 }
 
 impl SourceRows {
     /// Reads them in one statement.
     pub fn read(sql: &mut Sql, pair: &Pair) -> anyhow::Result<Self> {
-        let (schema, table) = (literal(&pair.source.0), literal(&pair.source.1));
-        let described = sql.rows(&format!(
-            "select a.attname, a.atttypid in ('bpchar'::regtype, 'inet'::regtype),
-                    exists (select from pg_index i where i.indrelid = c.oid and (i.indisprimary or i.indisreplident) and a.attnum = any (i.indkey))
-             from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
-             where n.nspname = {schema} and c.relname = {table} and a.attnum > 0 and not a.attisdropped order by a.attnum"
-        ))?;
-        ensure!(!described.is_empty(), "the source has no table {pair}");
-        let text = |row: &[Option<String>], at: usize| row[at].clone().unwrap_or_default();
-        let columns: Vec<String> = described.iter().map(|row| text(row, 0)).collect();
-        let key = (0..columns.len()).filter(|&at| text(&described[at], 2) == "t").collect();
-        let expressions = described.iter().map(|row| {
-            let name = identifier(&text(row, 0));
-            // What a client sees, where the cast says something else: it takes padding away, and adds a netmask.
-            if text(row, 1) == "t" {
-                format!("case when {name} is not null then concat({name}) end")
-            } else {
-                format!("{name}::text")
-            }
-        });
-        let list = expressions.collect::<Vec<_>>().join(", ");
-        let rows = sql.rows(&format!("select {list} from {}", pair.source_sql()))?;
-        Ok(Self { columns, key, rows })
+        match sql.kind() {
+            Kind::Postgres => postgres::read(sql, pair),
+            Kind::MySql | Kind::MariaDb => mysql::read(sql, pair),
+        }
     }
 
     /// A row's key, for messages.
@@ -221,11 +197,6 @@ pub fn await_same(sql: &mut Sql, lake: &Lake, tables: &[&str]) -> anyhow::Result
         waited.with_context(|| last.clone())?;
     }
     Ok(())
-}
-
-/// A text as SQL's literal.
-pub fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod workload;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use calve_testkit::servers::{Options as ServerOptions, Postgres, REPLICATION_USER, SUPERUSER};
+use calve_testkit::servers::{Kind as Source, Options as ServerOptions, REPLICATION_USER, Server};
 
 pub use failpoints::ALL as FAILPOINTS;
 pub use options::{Mutation, Options};
@@ -24,6 +24,7 @@ use check::{Checker, Verdict};
 use failpoints::Coverage;
 use local_state::LocalState;
 use round::Round;
+use transactions::{DATABASE, Script};
 use workload::Load;
 
 use crate::directory::Directory;
@@ -72,7 +73,8 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
 struct Campaign<'a> {
     options: &'a Options,
     random: Random,
-    server: Postgres,
+    server: Server,
+    script: Script,
     sql: Sql,
     pipeline: Pipeline,
     state: LocalState,
@@ -82,37 +84,43 @@ struct Campaign<'a> {
     report: Report,
 }
 
-/// The database that the load runs on.
-const DATABASE: &str = "crash";
-
 impl<'a> Campaign<'a> {
     fn begin(options: &'a Options, directory: &Directory) -> anyhow::Result<Self> {
-        // A dead process's connection is noticed by a failed write, at the latest after this.
-        let settings = ServerOptions::default().set("wal_sender_timeout", "5s").set("checkpoint_timeout", "30s");
-        let server = Postgres::start(options.version, &settings)?;
-        server.psql("postgres", &format!("create database {DATABASE} owner {REPLICATION_USER}"))?;
-        let mut sql = Sql::connect(&server.url(SUPERUSER, DATABASE)?)?;
-        sql.run(transactions::SCHEMA)?;
+        let script = Script::of(options.source);
+        let mut settings = ServerOptions::default();
+        for (name, value) in script.settings {
+            settings = settings.set(name, value);
+        }
+        for (name, value) in &options.settings {
+            settings = settings.set(name, value);
+        }
+        let server = Server::start(options.source, &options.version, &settings)?;
+        let writer = make_database(&server)?;
+        let mut sql = Sql::connect(&server.url(options.source.superuser(), DATABASE)?)?;
+        println!("source: {} {} ({})", options.source, options.version, sql.value("select version()")?);
+        sql.run(script.schema)?;
         let source = server.url(REPLICATION_USER, DATABASE)?;
-        let mut pipeline = Pipeline::new(directory.path(), "crash", &source, &["public.*"])
+        let namespace = script.namespace;
+        let mut pipeline = Pipeline::new(directory.path(), "crash", &source, &[&format!("{namespace}.*")])
             .checkpoint("interval", "200ms")
             .checkpoint("idle_interval", "500ms")
             // A transaction beyond this is staged in pieces.
             .checkpoint("rows", "1000")
-            .with("exclude: [public.unfollowed]")
+            .with(&format!("exclude: [{namespace}.unfollowed]"))
             // Snapshots expire while the suite runs.
             .with("expiry:\n  age: 10s\n  min_snapshots: 20\n  max_snapshots: 200");
         if let Some(mutation) = options.mutation {
             pipeline = pipeline.variable("CALVE_MUTATION", mutation.name());
         }
         let mut random = Random::new(options.seed);
-        let load = Load::new(server.url(REPLICATION_USER, DATABASE)?, &mut random);
+        let load = Load::new(script, server.url(writer, DATABASE)?, &mut random);
         let state = LocalState::new(pipeline.lake().positions(pipeline.name()), directory.path().join("older"));
         let coverage = Coverage::new(options.mutation);
         Ok(Self {
             options,
             random,
             server,
+            script,
             sql,
             pipeline,
             state,
@@ -160,6 +168,7 @@ impl<'a> Campaign<'a> {
         let mut round = Round {
             random: self.random.fork(),
             server: &self.server,
+            namespace: self.script.namespace,
             pipeline: &self.pipeline,
             state: &mut self.state,
             coverage: &mut self.coverage,
@@ -179,14 +188,18 @@ impl<'a> Campaign<'a> {
             return Ok(());
         }
         // The server may be on its way up, and its restart has cut this connection.
-        self.sql = Sql::connect_patiently(&self.server.url(SUPERUSER, DATABASE)?, Duration::from_mins(1))?;
+        self.sql = Sql::connect_patiently(
+            &self.server.url(self.options.source.superuser(), DATABASE)?,
+            Duration::from_mins(1),
+        )?;
         if let Err(failure) = self.pipeline.once() {
             self.report.failures.push(format!("catching up: {failure:#}"));
             println!("round {number}: FAILED to catch up: {failure:#}");
             return Ok(());
         }
         let caught_up = began.elapsed();
-        let verdict = self.checker.check(&mut self.sql, self.pipeline.lake(), &mut self.random)?;
+        let verdict =
+            self.checker.check(&mut self.sql, self.pipeline.lake(), self.script.namespace, &mut self.random)?;
         self.report.rounds += 1;
         self.judge(number, &verdict, caught_up, began.elapsed());
         if self.report.is_clean() {
@@ -198,7 +211,7 @@ impl<'a> Campaign<'a> {
     /// Reads tables again that have so many delete files that reading them is what takes the time.
     fn trim(&self, crowded: &[&'static str]) -> anyhow::Result<()> {
         for table in crowded {
-            self.pipeline.finish(&["reload", &format!("public.{table}")])?.expect_success()?;
+            self.pipeline.finish(&["reload", &format!("{}.{table}", self.script.namespace)])?.expect_success()?;
         }
         Ok(())
     }
@@ -219,4 +232,18 @@ impl<'a> Campaign<'a> {
             println!("round {number}: FAILED: {complaint}");
         }
     }
+}
+
+/// Makes the database of the load, and returns the user that the load writes as: calve's own where that owns tables, else
+/// the superuser.
+fn make_database(server: &Server) -> anyhow::Result<&'static str> {
+    let kind = server.kind();
+    let (within, statement, writer) = match kind {
+        Source::Postgres => {
+            ("postgres", format!("create database {DATABASE} owner {REPLICATION_USER}"), REPLICATION_USER)
+        }
+        Source::MySql | Source::MariaDb => ("mysql", format!("create database {DATABASE}"), kind.superuser()),
+    };
+    server.sql(within, &statement)?;
+    Ok(writer)
 }

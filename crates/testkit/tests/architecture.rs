@@ -50,10 +50,11 @@ fn crates_depend_in_the_direction_of_the_flow_only() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("calve-core", &[][..]),
         ("calve-postgres", &["calve-core"]),
+        ("calve-mysql", &["calve-core"]),
         ("calve-engine", &["calve-core"]),
         ("calve-iceberg", &["calve-core"]),
         ("calve-positions", &["calve-core"]),
-        ("calve", &["calve-core", "calve-engine", "calve-iceberg", "calve-positions", "calve-postgres"]),
+        ("calve", &["calve-core", "calve-engine", "calve-iceberg", "calve-mysql", "calve-positions", "calve-postgres"]),
         ("calve-testkit", &["calve-core", "calve-engine"]),
         ("calve-integration", &["calve-testkit"]),
     ]);
@@ -72,6 +73,7 @@ fn each_heavy_dependency_stays_behind_its_wall() {
     let walls = [
         ("tokio-postgres", &["calve-postgres", "calve-integration"][..]),
         ("postgres-protocol", &["calve-postgres"]),
+        ("mysql_async", &["calve-mysql", "calve-integration"]),
         ("sled", &["calve-positions"]),
         ("iceberg", &["calve-iceberg"]),
         ("iceberg-catalog-sql", &["calve-iceberg"]),

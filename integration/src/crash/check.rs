@@ -41,14 +41,20 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    /// Compares everything. calve has caught up and is not running.
-    pub(super) fn check(&mut self, sql: &mut Sql, lake: &Lake, random: &mut Random) -> anyhow::Result<Verdict> {
+    /// Compares everything, tables of this namespace. calve has caught up and is not running.
+    pub(super) fn check(
+        &mut self,
+        sql: &mut Sql,
+        lake: &Lake,
+        namespace: &str,
+        random: &mut Random,
+    ) -> anyhow::Result<Verdict> {
         readers::duckdb(|duckdb| {
             let mut verdict = Verdict::default();
             let mut tables = BTreeMap::new();
             for (table, _) in TABLES {
-                let metadata = lake.metadata("public", table).with_context(|| format!("the metadata of {table}"))?;
-                compare(sql, &metadata, table, duckdb, &mut verdict)?;
+                let metadata = lake.metadata(namespace, table).with_context(|| format!("the metadata of {table}"))?;
+                compare(sql, &metadata, &format!("{namespace}.{table}"), duckdb, &mut verdict)?;
                 if metadata.total("total-delete-files") > CROWDED {
                     verdict.crowded.push(table);
                 }

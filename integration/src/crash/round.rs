@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use calve_testkit::servers::{Options as ServerOptions, Postgres, Stop};
+use calve_testkit::servers::{Options as ServerOptions, Server, Stop};
 
 use super::failpoints::{Coverage, Failpoint, Need};
 use super::local_state::{LocalState, Mishap};
@@ -25,7 +25,9 @@ const FAILPOINT_WAIT: Duration = Duration::from_secs(5);
 /// What a round works with.
 pub(super) struct Round<'a> {
     pub(super) random: Random,
-    pub(super) server: &'a Postgres,
+    pub(super) server: &'a Server,
+    /// What the tables' names begin with.
+    pub(super) namespace: &'a str,
     pub(super) pipeline: &'a Pipeline,
     pub(super) state: &'a mut LocalState,
     pub(super) coverage: &'a mut Coverage,
@@ -135,7 +137,7 @@ impl Round<'_> {
         }
         let (table, _) = *self.random.pick(&TABLES);
         self.deeds.push(format!("reload of {table}"));
-        let command = self.pipeline.command(&["reload", &format!("public.{table}")])?;
+        let command = self.pipeline.command(&["reload", &format!("{}.{table}", self.namespace)])?;
         Running::start(command, &self.pipeline.log("reload"))
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use super::transactions::{KINDS, Kind};
+use super::transactions::Script;
 use crate::random::Random;
 use crate::sql::Sql;
 
@@ -22,16 +22,16 @@ const PAUSE_MS: u64 = 25;
 type Counts = Arc<Mutex<BTreeMap<&'static str, u64>>>;
 
 /// A load that can be started round after round.
-#[derive(Debug)]
 pub(super) struct Load {
+    script: Script,
     url: String,
     random: Random,
     counts: Counts,
 }
 
 impl Load {
-    pub(super) fn new(url: String, random: &mut Random) -> Self {
-        Self { url, random: random.fork(), counts: Counts::default() }
+    pub(super) fn new(script: Script, url: String, random: &mut Random) -> Self {
+        Self { script, url, random: random.fork(), counts: Counts::default() }
     }
 
     /// Starts the writers.
@@ -40,6 +40,7 @@ impl Load {
         let writers = (0..WRITERS).map(|number| {
             let writer = Writer {
                 number,
+                script: self.script,
                 url: self.url.clone(),
                 random: self.random.fork(),
                 counts: Arc::clone(&self.counts),
@@ -60,7 +61,7 @@ impl Load {
     /// Kinds of which no transaction succeeded: the suite would prove nothing about them.
     pub(super) fn idle_kinds(&self) -> Vec<&'static str> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        KINDS.iter().map(|kind| kind.name).filter(|name| !counts.contains_key(name)).collect()
+        self.script.all_kinds().map(|kind| kind.name).filter(|name| !counts.contains_key(name)).collect()
     }
 }
 
@@ -90,6 +91,7 @@ impl Drop for RunningLoad {
 
 struct Writer {
     number: u64,
+    script: Script,
     url: String,
     random: Random,
     counts: Counts,
@@ -99,9 +101,8 @@ struct Writer {
 impl Writer {
     fn run(mut self) -> anyhow::Result<()> {
         let mut sql = self.connect()?;
-        let weights: u64 = KINDS.iter().map(|kind| kind.weight).sum();
         while !self.stop.load(Ordering::Relaxed) {
-            let kind = chosen(self.random.below(weights));
+            let kind = self.script.choose(&mut self.random);
             let statements = (kind.statements)(&mut self.random, self.number);
             if sql.run(&statements).is_ok() {
                 *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(kind.name).or_default() += 1;
@@ -116,17 +117,77 @@ impl Writer {
 
     fn connect(&mut self) -> anyhow::Result<Sql> {
         let mut sql = Sql::connect_patiently(&self.url, Duration::from_mins(1)).context("a writer of the load")?;
-        sql.run(&format!("select setseed({}e-6)", self.random.below(1_000_000)))?;
+        (self.script.begin)(&mut sql, &mut self.random, self.number)?;
         Ok(sql)
     }
 }
 
-fn chosen(mut at: u64) -> &'static Kind {
-    for kind in KINDS {
-        if at < kind.weight {
-            return kind;
+#[cfg(test)]
+mod tests {
+    use calve_testkit::servers::{Kind as ServerKind, Options, Server, Stop};
+
+    use super::*;
+    use crate::compare::{Pair, SourceRows};
+    use crate::crash::transactions::{ACCOUNTS_TOTAL, DATABASE, LEDGERS_TOTAL, TABLES};
+
+    /// The load without calve: every kind of transaction is one that the server takes, and what must hold does hold, with
+    /// the server restarted in between.
+    fn check(kind: ServerKind, version: &str) -> anyhow::Result<()> {
+        let script = Script::of(kind);
+        let settings = script.settings.iter().fold(Options::default(), |all, (name, value)| all.set(name, value));
+        let server = Server::start(kind, version, &settings)?;
+        server.sql("mysql", &format!("create database {DATABASE}"))?;
+        let url = server.url(kind.superuser(), DATABASE)?;
+        let mut sql = Sql::connect(&url)?;
+        sql.run(script.schema)?;
+        let mut random = Random::new(3);
+        for kind in script.all_kinds() {
+            (0..4).try_for_each(|_| sql.run(&(kind.statements)(&mut random, 9)).context(kind.name))?;
         }
-        at -= kind.weight;
+        // Prepared by a writer that is gone; its successor decides.
+        sql.run(
+            "xa start 'w0-1'; update accounts set balance = balance - 7 where id = 1;
+             update accounts set balance = balance + 7 where id = 2; xa end 'w0-1'; xa prepare 'w0-1'",
+        )?;
+        drop(sql);
+        let mut load = Load::new(script, url.clone(), &mut random);
+        for how in [Stop::Kill, Stop::Immediate, Stop::Fast] {
+            let running = load.start();
+            std::thread::sleep(Duration::from_secs(2));
+            server.restart(how, &Options::default())?;
+            std::thread::sleep(Duration::from_secs(1));
+            running.stop()?;
+        }
+        let mut sql = Sql::connect(&url)?;
+        println!("{kind} {version}: {}", load.summary());
+        assert_eq!(sql.rows("xa recover")?.len(), 0, "{kind} {version} has transactions that nobody decided");
+        assert_eq!(load.idle_kinds(), Vec::<&str>::new(), "{kind} {version}");
+        for (query, expected) in [
+            ("select sum(balance) from accounts", ACCOUNTS_TOTAL),
+            ("select (select sum(balance) from ledger_a) + (select sum(balance) from ledger_b)", LEDGERS_TOTAL),
+        ] {
+            assert_eq!(sql.value(query)?, expected.to_string(), "{kind} {version}: {query}");
+        }
+        // What the readers will be held against.
+        for (table, _) in TABLES {
+            let rows = SourceRows::read(&mut sql, &Pair::named(&format!("{DATABASE}.{table}")))?;
+            assert!(!rows.key.is_empty(), "{table} has no key");
+        }
+        Ok(())
     }
-    &KINDS[0]
+
+    #[test]
+    fn mysql_takes_every_kind_of_transaction_and_keeps_the_sums() -> anyhow::Result<()> {
+        check(ServerKind::MySql, "9")
+    }
+
+    #[test]
+    fn an_older_mariadb_takes_every_kind_of_transaction_and_keeps_the_sums() -> anyhow::Result<()> {
+        check(ServerKind::MariaDb, "10.11")
+    }
+
+    #[test]
+    fn mariadb_takes_every_kind_of_transaction_and_keeps_the_sums() -> anyhow::Result<()> {
+        check(ServerKind::MariaDb, "11.8")
+    }
 }

@@ -6,11 +6,11 @@ use calve_integration::directory::Directory;
 use calve_integration::lake::Lake;
 use calve_integration::pipeline::Pipeline;
 use calve_integration::sql::Sql;
-use calve_testkit::servers::{Database, Postgres, REPLICATION_USER};
+use calve_testkit::servers::{Database, Kind, Postgres, REPLICATION_USER, Server};
 
 /// A test's own world. What it leaves behind is kept unless the test says that it [passed](Case::pass).
 pub(crate) struct Case {
-    /// As the user that calve has, who owns the tables.
+    /// As who owns the tables: in Postgres the user that calve has, elsewhere the superuser.
     pub(crate) sql: Sql,
     pub(crate) pipeline: Pipeline,
     pub(crate) database: Database,
@@ -20,15 +20,17 @@ pub(crate) struct Case {
 impl Case {
     /// On the newest server that is everywhere.
     pub(crate) fn new(label: &str, schema: &str, tables: &[&str]) -> anyhow::Result<Self> {
-        Self::on(&Postgres::shared(17)?, label, schema, tables)
+        let server = Postgres::shared(17)?;
+        Self::on(&server, label, schema, tables)
     }
 
-    /// On this server.
-    pub(crate) fn on(server: &Postgres, label: &str, schema: &str, tables: &[&str]) -> anyhow::Result<Self> {
+    /// On this server. In MySQL and MariaDB the tables' names begin with that of the database.
+    pub(crate) fn on(server: &Server, label: &str, schema: &str, tables: &[&str]) -> anyhow::Result<Self> {
         let mut directory = Directory::new(label)?;
         directory.keep();
         let database = server.create_database(label)?;
-        let mut sql = Sql::connect(&database.url(REPLICATION_USER)?)?;
+        let owner = if server.kind() == Kind::Postgres { REPLICATION_USER } else { server.kind().superuser() };
+        let mut sql = Sql::connect(&database.url(owner)?)?;
         sql.run(schema)?;
         // Slots are the cluster's, so the database's name makes a pipeline's unique.
         let pipeline = Pipeline::new(directory.path(), database.name(), &database.url(REPLICATION_USER)?, tables);

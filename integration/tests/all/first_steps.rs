@@ -14,7 +14,8 @@ const SHOP: &str = "
 const TABLES: [&str; 2] = ["public.orders", "public.items"];
 
 fn load_stream_stop_and_go_on(version: u32) -> anyhow::Result<Case> {
-    let mut case = Case::on(&Postgres::shared(version)?, "first", SHOP, &TABLES)?;
+    let server = Postgres::shared(version)?;
+    let mut case = Case::on(&server, "first", SHOP, &TABLES)?;
     case.once_and_same(&TABLES)?;
 
     let calve = case.pipeline.start()?;

@@ -1,7 +1,9 @@
 //! Names that need quoting, many tables, wide tables.
 
-use calve_integration::compare::{Pair, compare, identifier};
+use calve_integration::compare::{Pair, compare};
 use calve_integration::readers;
+use calve_integration::sql::identifier;
+use calve_testkit::servers::Kind;
 
 use crate::case::Case;
 
@@ -22,7 +24,7 @@ const ODD: &[(&str, &str)] = &[
 fn odd_names_of_tables_and_columns() -> anyhow::Result<()> {
     let mut schema = "create schema \"Odd Schema\";".to_owned();
     for (namespace, name) in ODD {
-        let table = format!("{}.{}", identifier(namespace), identifier(name));
+        let table = format!("{}.{}", identifier(Kind::Postgres, namespace), identifier(Kind::Postgres, name));
         schema += &format!(
             "create table {table} (\"Id\" int primary key, \"with space\" text, \"quote\"\"d\" int, \"ü.表\" text, \"from\" text);
              insert into {table} select i, 'x', i, 'ü', 'f' from generate_series(1, 5) i;"
@@ -40,7 +42,7 @@ fn odd_names_of_tables_and_columns() -> anyhow::Result<()> {
     };
     compare_all(&mut case)?;
     for (namespace, name) in ODD {
-        let table = format!("{}.{}", identifier(namespace), identifier(name));
+        let table = format!("{}.{}", identifier(Kind::Postgres, namespace), identifier(Kind::Postgres, name));
         case.sql.run(&format!("update {table} set \"ü.表\" = 'ä' where \"Id\" = 1; delete from {table} where \"Id\" = 2; insert into {table} values (9)"))?;
     }
     case.pipeline.once()?;
