@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use calve_core::{
-    ChangeSink, ChangeSource, Finding, LoadReader, Position, Result, Secret, TableName, TableSchema,
-};
+use calve_core::{ChangeSink, ChangeSource, Finding, LoadReader, Position, Result, Secret, TableName, TableSchema};
 use calve_mysql::{MySqlSettings, MySqlSource};
 use calve_postgres::{PostgresSettings, PostgresSource, SlotStatus};
 use std::sync::Arc;

@@ -89,7 +89,10 @@ impl SnapshotPlace {
         if Instant::now() >= deadline {
             return Err(Error::new(
                 ErrorKind::Retry,
-                format!("the server has written {} to its log and does not commit it; is a replica that it waits for down?", self.low),
+                format!(
+                    "the server has written {} to its log and does not commit it; is a replica that it waits for down?",
+                    self.low
+                ),
             ));
         }
         sleep(PAUSE).await;
@@ -113,7 +116,8 @@ impl SnapshotPlace {
 
     /// How long a transaction may be in the log before it is committed: a semi-synchronous replica can hold it up.
     async fn settle_time(&mut self) -> Result<Duration> {
-        const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP '^rpl_semi_sync_(source|master)_(enabled|timeout)$'";
+        const VARIABLES: &str =
+            "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP '^rpl_semi_sync_(source|master)_(enabled|timeout)$'";
         const LONGEST: Duration = Duration::from_mins(1);
         let rows: Vec<(String, String)> =
             self.conn.query(VARIABLES).await.map_err(|error| sql_error("cannot read the server's settings", &error))?;
@@ -158,7 +162,10 @@ impl SnapshotPlace {
                 return Ok(());
             }
             if !std::mem::replace(&mut said, true) {
-                tracing::info!(transactions = unknown, "waiting for XA transactions that were prepared before reading began");
+                tracing::info!(
+                    transactions = unknown,
+                    "waiting for XA transactions that were prepared before reading began"
+                );
             }
             sleep(PAUSE * 20).await;
         }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use calve_core::{
     BinlogOffset, BinlogPosition, ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, GtidPosition, LastGtid,
-    LoadReader, LogState, MariaDbPoint, MariaDbPosition, Position, Result, SourceIdentity, SourceTable, TableName, TableSchema,
+    LoadReader, LogState, MariaDbPoint, MariaDbPosition, Position, Result, SourceIdentity, SourceTable, TableName,
+    TableSchema,
 };
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
@@ -49,7 +50,14 @@ pub(crate) struct Stream {
 impl MySqlSource {
     /// Nothing is connected before it is asked for.
     pub fn new(settings: MySqlSettings) -> Self {
-        Self { settings, conn: None, server: None, reach: LogReach::default(), same_server: AtomicBool::new(false), stream: None }
+        Self {
+            settings,
+            conn: None,
+            server: None,
+            reach: LogReach::default(),
+            same_server: AtomicBool::new(false),
+            stream: None,
+        }
     }
 
     /// The SQL connection, opened anew where it was lost.
@@ -69,7 +77,9 @@ impl MySqlSource {
     }
 
     fn server(&self) -> Result<&Server> {
-        self.server.as_ref().ok_or_else(|| Error::new(ErrorKind::Bug, "the server was not looked at before it was used"))
+        self.server
+            .as_ref()
+            .ok_or_else(|| Error::new(ErrorKind::Bug, "the server was not looked at before it was used"))
     }
 }
 
@@ -85,7 +95,8 @@ pub(crate) struct LogEnds {
 pub(crate) async fn log_ends(conn: &mut Conn, server: &Server) -> Result<LogEnds> {
     // Before the GTIDs: they may be ahead of it, never behind.
     let at = server::binlog_end(conn, server).await?;
-    let oldest = server::binary_logs(conn).await?.first().map_or_else(|| at.clone(), |file| BinlogOffset::new(&file.name, 4));
+    let oldest =
+        server::binary_logs(conn).await?.first().map_or_else(|| at.clone(), |file| BinlogOffset::new(&file.name, 4));
     let mut reach = LogReach::default();
     let (purged, end) = match server.flavour {
         Flavour::MariaDb => {

@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-use calve_core::{
-    ChangeSink, Error, ErrorKind, LoadReader, Position, Result, SourceTable, TableName, TableSchema,
-};
+use calve_core::{ChangeSink, Error, ErrorKind, LoadReader, Position, Result, SourceTable, TableName, TableSchema};
 
 use crate::connection;
 use crate::load::SnapshotReader;

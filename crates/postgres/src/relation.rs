@@ -209,7 +209,7 @@ impl Relation {
 }
 
 fn column(row: &Row) -> std::result::Result<(Column, bool), tokio_postgres::Error> {
-    let native = NativeType::new(row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+    let native = NativeType::new(row.try_get(1)?, row.try_get(2)?, row.try_get::<_, String>(3)?);
     let not_null: bool = row.try_get(5)?;
     let ty = column_type(row.try_get(6)?, row.try_get(7)?);
     Ok((Column { name: row.try_get(0)?, ty, nullable: !not_null, native }, row.try_get(4)?))

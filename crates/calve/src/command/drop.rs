@@ -46,10 +46,7 @@ fn confirmed(settings: &Settings, belongings: Option<String>, tables: Option<usi
             "drop asks before it removes anything; add --yes where nobody can answer",
         ));
     }
-    show::text(&format!(
-        "Remove pipeline '{}': {there}local state{also}? [y/N] ",
-        settings.pipeline
-    ));
+    show::text(&format!("Remove pipeline '{}': {there}local state{also}? [y/N] ", settings.pipeline));
     let mut answer = String::new();
     let asked = std::io::stdin().lock().read_line(&mut answer);
     asked.map_err(|error| Error::with_source(ErrorKind::Config, "the answer cannot be read; add --yes", error))?;

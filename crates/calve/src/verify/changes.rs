@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compare::{Buckets, Detail};
+use super::rows::Rows;
+use crate::database::Witness;
 use calve_core::{
     ChangeSink, Error, ErrorKind, Position, Result, RowBuffer, RowOp, StopReason, TableIndex, TableSchema,
     TransactionPoint,
 };
-use super::compare::{Buckets, Detail};
-use super::rows::Rows;
-use crate::database::Witness;
 
 /// The source reached the position before, so its log tells soon.
 const PATIENCE: Duration = Duration::from_mins(2);

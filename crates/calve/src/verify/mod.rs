@@ -183,11 +183,7 @@ fn schema_difference(source: &TableSchema, lake: &TableSchema) -> Option<String>
 }
 
 /// Feeds every row of the source.
-async fn read_source(
-    witness: &mut Witness,
-    schema: &TableSchema,
-    mut row: impl FnMut(&[u8], Digest),
-) -> Result<()> {
+async fn read_source(witness: &mut Witness, schema: &TableSchema, mut row: impl FnMut(&[u8], Digest)) -> Result<()> {
     let mut key = Vec::new();
     while let Some(event) = witness.reader().next().await? {
         let LoadEvent::Rows(_, buffer) = event else { continue };

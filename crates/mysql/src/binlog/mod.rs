@@ -15,7 +15,7 @@ pub(crate) mod compressed;
 pub(crate) mod decimal;
 pub(crate) mod decode;
 pub(crate) mod event;
-mod geometry;
+pub(crate) mod geometry;
 pub(crate) mod gtid;
 pub(crate) mod json;
 mod json_diff;
@@ -27,7 +27,6 @@ pub(crate) mod query;
 pub(crate) mod rows;
 pub(crate) mod table_map;
 pub(crate) mod temporal;
-mod text;
 pub(crate) mod value;
 pub(crate) mod wire;
 

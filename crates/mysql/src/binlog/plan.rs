@@ -14,7 +14,7 @@ use super::cell::{Kind, Length};
 use super::decimal::Layout;
 use super::native::DeclaredType;
 use super::table_map::{Shape, TableMap, code};
-use super::text::Charset;
+use crate::charset::Charset;
 
 /// The log's shape of a table is not that of its schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

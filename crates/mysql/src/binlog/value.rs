@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use calve_core::{BufferFull, ColumnBuffer};
 
 use super::compressed;
-use super::text::Charset;
 use super::wire::{Malformed, uint_be, uint_le};
+use crate::charset::Charset;
 
 /// Why a value was not appended. Nothing was pushed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -86,10 +86,9 @@ fn lake_type(declared: &DeclaredType) -> ColumnType {
         "bigint" => ColumnType::Decimal { precision: 20, scale: 0 },
         "float" => ColumnType::Float,
         "double" => ColumnType::Double,
-        "decimal" if number(0) <= 38 => ColumnType::Decimal {
-            precision: u8::try_from(number(0)).unwrap(),
-            scale: u8::try_from(number(1)).unwrap(),
-        },
+        "decimal" if number(0) <= 38 => {
+            ColumnType::Decimal { precision: u8::try_from(number(0)).unwrap(), scale: u8::try_from(number(1)).unwrap() }
+        }
         "bit" => match number(0) {
             1 => ColumnType::Boolean,
             64 => ColumnType::Decimal { precision: 20, scale: 0 },
@@ -127,9 +126,7 @@ pub(super) fn show(column: &Column, buffer: &ColumnBuffer, row: usize) -> Option
         (ColumnType::Float, Values::Float32(v)) => format!("{:?}", f64::from(v[row])),
         (ColumnType::Double, Values::Float64(v)) => format!("{:?}", v[row]),
         (ColumnType::Decimal { scale, .. }, Values::Decimal(v)) => decimal(v[row], usize::from(*scale)),
-        (ColumnType::Uuid, Values::Uuid(v)) => {
-            uuid::Uuid::from_slice(&v[row * 16..row * 16 + 16]).unwrap().to_string()
-        }
+        (ColumnType::Uuid, Values::Uuid(v)) => uuid::Uuid::from_slice(&v[row * 16..row * 16 + 16]).unwrap().to_string(),
         (ColumnType::String, Values::Bytes { offsets, data }) => {
             String::from_utf8(cell(offsets, data, row).to_vec()).unwrap()
         }
