@@ -24,6 +24,9 @@ pub(crate) enum ReadEnd {
     CommitterGone,
 }
 
+/// While a load waits for it, the position moves at most this often although nothing of these tables changes.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(200);
+
 /// The reading half of a session.
 pub(crate) struct Reader<'a> {
     pub(crate) source: &'a mut dyn ChangeSource,
@@ -36,6 +39,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) notices: &'a mut mpsc::UnboundedReceiver<Notice>,
     /// Tables whose load is not published yet.
     pub(crate) loading: BTreeSet<TableIndex>,
+    /// Those of them that are published only when the log was read further.
+    pub(crate) settles: BTreeSet<TableIndex>,
     /// With `once`: the position to reach.
     pub(crate) target: Option<Position>,
     /// When the last checkpoint was sealed.
@@ -99,14 +104,17 @@ impl Reader<'_> {
         self.control.wants_reload().then_some(ReadEnd::Reload)
     }
 
+    /// Whether a load waits, or will wait, for the log to be read to where its rows are settled.
+    fn is_settling(&self) -> bool {
+        self.loading.iter().any(|table| self.settles.contains(table))
+    }
+
     /// When the checkpoint at hand is to be sealed, if there is anything in it.
     fn due(&self) -> Option<Duration> {
         if self.assembler.has_rows() {
             Some(self.sealed + self.settings.checkpoint_interval)
         } else if self.assembler.has_progress() {
-            // A load may wait for the log to be read to where its rows are settled.
-            let settings = self.settings;
-            let interval = if self.loading.is_empty() { settings.idle_interval } else { settings.checkpoint_interval };
+            let interval = if self.is_settling() { SETTLE_INTERVAL } else { self.settings.idle_interval };
             Some(self.sealed + interval)
         } else {
             None

@@ -264,6 +264,7 @@ async fn run(
         work,
         notices,
         loading: (0..entries.len()).filter(|&i| entries[i].standing == Standing::Loading).map(TableIndex).collect(),
+        settles: (0..entries.len()).filter(|&i| entries[i].settles.is_some()).map(TableIndex).collect(),
         target: carried.target.clone(),
         sealed: committer.environment.now(),
     };
