@@ -20,7 +20,7 @@ pub(crate) enum Effect {
 }
 
 /// Reads statements for the tables that are followed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Statements {
     flavour: Flavour,
     lower_case_table_names: u8,

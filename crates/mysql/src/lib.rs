@@ -28,6 +28,7 @@ mod stream;
 mod transactions;
 mod types;
 mod witness;
+mod xa_search;
 
 pub use config::{ConnectConfig, Host, RootCertificates, SslMode};
 pub use pipeline::list_tables;

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use calve_core::{BinlogPosition, Error, ErrorKind, GtidSet, Position, Result};
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Row};
 use tokio::time::{Instant, sleep};
 
 use crate::binlog::Flavour;
 use crate::connection;
-use crate::ddl::Xid;
 use crate::error::sql_error;
 use crate::load::SnapshotPositions;
 use crate::server::{self, Server};
@@ -25,8 +24,6 @@ use crate::transactions::Transactions;
 
 /// The engine's commit follows the log's at once, unless the server is in trouble.
 const COMMIT_WAIT: Duration = Duration::from_mins(1);
-/// XA transactions that were prepared before reading began are waited for this long.
-const PREPARED_WAIT: Duration = Duration::from_secs(10);
 /// Without GTIDs nothing says what is committed; what was in the log for this long is, if no replica holds it up.
 const SETTLE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
@@ -51,7 +48,6 @@ impl SnapshotPlace {
             low: transactions.place().position(),
         };
         place.wait_until_committed(transactions.place().executed()).await?;
-        place.wait_for_prepared(|xid| transactions.is_prepared(xid)).await?;
         Ok(place)
     }
 
@@ -135,41 +131,6 @@ impl SnapshotPlace {
         }
         Ok(timeout + SETTLE)
     }
-
-    /// XA transactions prepared before reading began have rows that nobody here has seen: a read begun after their end has
-    /// them. Where the server does not tell, or they stay, the tables concerned are stopped when one of them is committed.
-    async fn wait_for_prepared(&mut self, known: impl Fn(&Xid) -> bool) -> Result<()> {
-        let deadline = Instant::now() + PREPARED_WAIT;
-        let mut said = false;
-        loop {
-            let rows: Vec<Row> = match self.conn.query("XA RECOVER").await {
-                Ok(rows) => rows,
-                Err(error) => {
-                    tracing::debug!(%error, "the server does not list prepared XA transactions to this user");
-                    return Ok(());
-                }
-            };
-            let unknown = rows.iter().filter_map(recovered).filter(|xid| !known(xid)).count();
-            if unknown == 0 {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                tracing::warn!(
-                    transactions = unknown,
-                    "XA transactions were prepared before reading began and are still open: if one of them changed a table that \
-                     is replicated, the table stops when it is committed"
-                );
-                return Ok(());
-            }
-            if !std::mem::replace(&mut said, true) {
-                tracing::info!(
-                    transactions = unknown,
-                    "waiting for XA transactions that were prepared before reading began"
-                );
-            }
-            sleep(PAUSE * 20).await;
-        }
-    }
 }
 
 #[async_trait]
@@ -186,16 +147,4 @@ impl SnapshotPositions for SnapshotPlace {
         }
         Ok(Position::Binlog(BinlogPosition { applied: end, resume: None, created: 0 }))
     }
-}
-
-/// formatID, gtrid_length, bqual_length, data.
-fn recovered(row: &Row) -> Option<Xid> {
-    let number = |index: usize| row.get_opt::<u64, _>(index)?.ok();
-    let data: Vec<u8> = row.get_opt(3)?.ok()?;
-    let (global, branch) = (usize::try_from(number(1)?).ok()?, usize::try_from(number(2)?).ok()?);
-    Some(Xid {
-        format: u32::try_from(number(0)?).ok()?,
-        global: data.get(..global)?.to_vec(),
-        branch: data.get(global..global.checked_add(branch)?)?.to_vec(),
-    })
 }

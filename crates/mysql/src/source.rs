@@ -24,6 +24,7 @@ use crate::settings::MySqlSettings;
 use crate::snapshot_place::SnapshotPlace;
 use crate::stream::{BinlogReader, Replica};
 use crate::transactions::Transactions;
+use crate::xa_search;
 
 /// `poll` returns after this long without an event.
 const SHORT_WAIT: Duration = Duration::from_millis(250);
@@ -43,6 +44,7 @@ pub struct MySqlSource {
 
 /// A running stream.
 pub(crate) struct Stream {
+    settings: MySqlSettings,
     reader: BinlogReader,
     pub(crate) transactions: Transactions,
 }
@@ -185,7 +187,7 @@ impl ChangeSource for MySqlSource {
             tables,
             self.settings.spill_dir.clone(),
         )?;
-        self.stream = Some(Stream { reader, transactions });
+        self.stream = Some(Stream::new(self.settings.clone(), reader, transactions));
         Ok(())
     }
 
@@ -253,15 +255,16 @@ impl MySqlSource {
 }
 
 impl Stream {
-    pub(crate) fn new(reader: BinlogReader, transactions: Transactions) -> Self {
-        Self { reader, transactions }
+    pub(crate) fn new(settings: MySqlSettings, reader: BinlogReader, transactions: Transactions) -> Self {
+        Self { settings, reader, transactions }
     }
 
-    /// Handles what has arrived, at least one event or a short wait. Cancel-safe: handling an event does not wait.
+    /// Handles what has arrived, at least one event or a short wait. Cancel-safe: an event waits in the reader until it can be
+    /// handled, and handling it does not wait.
     pub(crate) async fn poll(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
         let result = match tokio::time::timeout(SHORT_WAIT, self.reader.ready()).await {
             Err(_) => Ok(()),
-            Ok(Ok(())) => self.handle(sink),
+            Ok(Ok(())) => self.handle(sink).await,
             Ok(Err(error)) => Err(error),
         };
         match result {
@@ -272,9 +275,15 @@ impl Stream {
         result
     }
 
-    fn handle(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+    async fn handle(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
         while !sink.is_full() {
             let Some(event) = self.reader.take()? else { break };
+            if let Some(xid) = self.transactions.unknown_xid(event.header(), event.body())? {
+                self.reader.put_back(event);
+                let prepared = xa_search::find_prepared(&self.settings, &self.transactions, &xid).await?;
+                self.transactions.learn_prepared(xid, prepared);
+                continue;
+            }
             self.transactions.event(event.header(), event.body(), sink)?;
         }
         Ok(())

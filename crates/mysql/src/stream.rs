@@ -13,7 +13,7 @@ use sha2::Digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use crate::binlog::event::Header;
+use crate::binlog::event::{Header, kind};
 use crate::connection;
 use crate::error::sql_error;
 use crate::settings::MySqlSettings;
@@ -66,6 +66,19 @@ impl BinlogReader {
         Ok(())
     }
 
+    /// Waits for the next event; None at the end of what is there.
+    pub(crate) async fn next_of_all(&mut self) -> Result<Option<Arrived>> {
+        match self.packets.recv().await {
+            Some(packet) => packet.map(|packet| Some(Arrived(packet))),
+            None => Ok(None),
+        }
+    }
+
+    /// The event is to be taken again.
+    pub(crate) fn put_back(&mut self, event: Arrived) {
+        self.next = Some(event.0);
+    }
+
     /// The next event, if it has come.
     pub(crate) fn take(&mut self) -> Result<Option<Arrived>> {
         if let Some(packet) = self.next.take() {
@@ -110,14 +123,25 @@ fn header(event: &Event) -> Header {
 }
 
 async fn read(mut stream: BinlogStream, sender: mpsc::Sender<Result<Packet>>, bound: Arc<Semaphore>, limit: usize) {
+    let mut unpacked = false;
     loop {
         let packet = match tokio::time::timeout(SILENCE, stream.next()).await {
             Err(_) => Err(Error::new(ErrorKind::Retry, "the server said nothing for two minutes")),
-            Ok(None) => Err(Error::new(ErrorKind::Retry, "the server ended the stream of its log")),
+            // A searcher is at the end.
+            Ok(None) => return,
             Ok(Some(Err(error))) => Err(sql_error("cannot read the binary log", &error)),
-            Ok(Some(Ok(event))) => check(event),
+            Ok(Some(Ok(event))) => Ok(event),
         };
-        let packet = match packet {
+        if let Ok(event) = &packet {
+            let kind = event.header().event_type_raw();
+            // The client library unpacks a compressed transaction and brings what is in it after it; that is done here too, with
+            // its lengths checked, so those are left out. What follows a transaction is none of its events.
+            if unpacked && !stands_outside(kind) {
+                continue;
+            }
+            unpacked = kind == kind::TRANSACTION_PAYLOAD;
+        }
+        let packet = match packet.and_then(check) {
             Ok(event) => {
                 // An event beyond the whole bound passes alone.
                 let bytes = event.data().len().clamp(1, limit);
@@ -134,6 +158,24 @@ async fn read(mut stream: BinlogStream, sender: mpsc::Sender<Result<Packet>>, bo
             return;
         }
     }
+}
+
+/// Whether an event of this kind can follow a compressed transaction in the log.
+fn stands_outside(kind: u8) -> bool {
+    matches!(
+        kind,
+        kind::GTID
+            | kind::ANONYMOUS_GTID
+            | kind::GTID_TAGGED
+            | kind::TRANSACTION_PAYLOAD
+            | kind::ROTATE
+            | kind::FORMAT_DESCRIPTION
+            | kind::PREVIOUS_GTIDS
+            | kind::HEARTBEAT
+            | kind::HEARTBEAT_V2
+            | kind::STOP
+            | kind::INCIDENT
+    )
 }
 
 /// Refuses an event whose bytes are not those that its checksum was made of.
@@ -163,6 +205,8 @@ pub(crate) enum Replica {
     Pipeline,
     /// Somebody else beside it, for as long as a comparison takes.
     Guest,
+    /// As a guest, up to the end of what is there.
+    Searcher,
 }
 
 /// Connects and asks for the log.
@@ -176,7 +220,7 @@ async fn dump(
     let failed = |error: mysql_async::Error| sql_error("cannot set up the stream of the binary log", &error);
     let server_id = match replica {
         Replica::Pipeline => settings.server_id,
-        Replica::Guest => settings.server_id ^ (1 + (std::process::id() & 0xFFFF)),
+        Replica::Guest | Replica::Searcher => settings.server_id ^ (1 + (std::process::id() & 0xFFFF)),
     };
     let uuid = replica_uuid(settings, server_id);
     let nanoseconds = HEARTBEAT.as_nanos();
@@ -233,6 +277,8 @@ async fn dump(
                     ),
                 ));
             }
+            conn.query_drop("SET @mariadb_slave_capability = 4").await.map_err(failed)?;
+            let request = if replica == Replica::Searcher { request.with_non_blocking() } else { request };
             conn.get_binlog_stream(request.with_filename(from.file.as_bytes()).with_pos(from.offset)).await
         }
         Position::Postgres(_) => {

@@ -5,7 +5,7 @@
 //! comes; of the others it hears how far the log is. Rows of an XA transaction are put aside at its PREPARE and count from
 //! its COMMIT on, which is a transaction of its own with no rows in it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ struct Current {
 
 /// The first half of an XA transaction that is not decided.
 #[derive(Debug)]
-struct Prepared {
+pub(crate) struct Prepared {
     name: TransactionName,
     rows: Spool,
 }
@@ -79,6 +79,8 @@ pub(crate) struct Transactions {
     start: Position,
     current: Option<Current>,
     prepared: BTreeMap<Xid, Prepared>,
+    /// XA transactions that were looked for in the log before reading began, and are not there.
+    lost: BTreeSet<Xid>,
     spill_dir: PathBuf,
     /// The last transaction of the position that reading began at, if it was asked for again.
     expected: Option<LastGtid>,
@@ -109,6 +111,7 @@ impl Transactions {
             start: start.clone(),
             current: None,
             prepared: BTreeMap::new(),
+            lost: BTreeSet::new(),
             spill_dir,
             expected,
             quiet: false,
@@ -120,9 +123,51 @@ impl Transactions {
         &self.place
     }
 
-    /// Identifiers of the XA transactions that are prepared and not decided.
-    pub(crate) fn is_prepared(&self, xid: &Xid) -> bool {
-        self.prepared.contains_key(xid)
+    /// The XA transaction that the event commits, if its rows came before reading began and have not been looked for.
+    pub(crate) fn unknown_xid(&self, header: Header, body: &[u8]) -> Result<Option<Xid>> {
+        if header.kind != kind::QUERY || self.current.as_ref().is_none_or(|current| current.covered) {
+            return Ok(None);
+        }
+        let Event::Query(query) = event::parse(self.flavour, &header, body).map_err(|error| self.malformed(&error))?
+        else {
+            return Ok(None);
+        };
+        let StatementKind::XaCommit(xid) = statement_kind(&query.sql) else { return Ok(None) };
+        let own = self.current.as_ref().and_then(|current| current.xa.as_ref()).is_some_and(|(own, _)| *own == xid);
+        let known = own || self.prepared.contains_key(&xid) || self.lost.contains(&xid);
+        Ok((!known).then_some(xid))
+    }
+
+    /// What was found of an XA transaction that was prepared before reading began.
+    pub(crate) fn learn_prepared(&mut self, xid: Xid, prepared: Option<Prepared>) {
+        match prepared {
+            Some(prepared) => drop(self.prepared.insert(xid, prepared)),
+            None => drop(self.lost.insert(xid)),
+        }
+    }
+
+    /// Takes the rows of an XA transaction that is prepared and not decided.
+    pub(crate) fn take_prepared(&mut self, xid: &Xid) -> Option<Prepared> {
+        self.prepared.remove(xid)
+    }
+
+    /// A reader of the same tables from another place of the log, whose sink hears nothing.
+    pub(crate) fn searcher(&self, from: &Position) -> Result<Self> {
+        Ok(Self {
+            flavour: self.flavour,
+            tables: self.tables.clone(),
+            indexes: self.indexes.clone(),
+            statements: self.statements.clone(),
+            maps: HashMap::new(),
+            place: Place::new(from)?,
+            start: from.clone(),
+            current: None,
+            prepared: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            spill_dir: self.spill_dir.clone(),
+            expected: None,
+            quiet: false,
+        })
     }
 
     /// The sink is in the middle of a transaction.
@@ -445,7 +490,7 @@ impl Transactions {
                 for table in all {
                     self.stop_wanted(table, sink, |table| StopReason {
                         state: "log lost".into(),
-                        detail: "an XA transaction was committed whose rows came before reading began".into(),
+                        detail: "an XA transaction was committed whose rows the log does not hold any more".into(),
                         remedy: format!("run `calve reload {table}`"),
                     })?;
                 }

@@ -71,7 +71,7 @@ impl TableWitness {
             &tables,
             settings.spill_dir.clone(),
         )?;
-        Ok(WitnessedChanges { stream: Stream::new(reader, transactions) })
+        Ok(WitnessedChanges { stream: Stream::new(settings, reader, transactions) })
     }
 
     /// Done without the changes.
