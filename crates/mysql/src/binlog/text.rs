@@ -61,18 +61,14 @@ impl Charset {
 
     /// Appends the text as UTF-8.
     pub(crate) fn decode(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidText> {
-        match self {
-            Self::Latin1 => {
-                // The server's latin1 is Windows-1252 with the five holes mapped to themselves.
-                let (text, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes);
-                out.extend_from_slice(text.as_bytes());
-                Ok(())
-            }
-            _ => {
-                let text = self.as_utf8(bytes)?.ok_or(InvalidText)?;
-                out.extend_from_slice(text.as_bytes());
-                Ok(())
-            }
+        if self == Self::Latin1 {
+            // The server's latin1 is Windows-1252 with the five holes mapped to themselves.
+            let (text, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes);
+            out.extend_from_slice(text.as_bytes());
+            return Ok(());
         }
+        let text = self.as_utf8(bytes)?.ok_or(InvalidText)?;
+        out.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 }

@@ -98,7 +98,11 @@ fn fold(buffer: RowBuffer) -> Rows {
     let (mut image, mut old_key) = (0, 0);
     let keys = |old: bool, row: usize| {
         let mut key = Vec::new();
-        if old { buffer.encode_old_key(row, &mut key) } else { buffer.encode_image_key(row, &mut key) }
+        if old {
+            buffer.encode_old_key(row, &mut key);
+        } else {
+            buffer.encode_image_key(row, &mut key);
+        }
         key
     };
     let ops = buffer.ops().to_vec();

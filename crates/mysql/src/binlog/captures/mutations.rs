@@ -158,7 +158,8 @@ fn events_cut_short_are_refused_or_end_in_whole_rows() {
         for length in 0..sample.body.len() {
             let read = decode(sample, &sample.header, &sample.body[..length]);
             // These kinds know their end, so that no shorter event is one.
-            if matches!(sample.header.kind, kind::XID | kind::XA_PREPARE | kind::MARIA_GTID_LIST | kind::PREVIOUS_GTIDS) {
+            if matches!(sample.header.kind, kind::XID | kind::XA_PREPARE | kind::MARIA_GTID_LIST | kind::PREVIOUS_GTIDS)
+            {
                 assert!(read.is_err(), "kind {} cut to {length}", sample.header.kind);
             }
         }

@@ -9,6 +9,7 @@ use super::{Capture, capture, captures, file, shown};
 use crate::binlog::Flavour;
 use crate::binlog::event::{Event, StatementPart, Xid, kind};
 use crate::binlog::gtid::MariaXa;
+use crate::binlog::text::Charset;
 
 fn read(capture: &Capture, unwanted: bool) -> Model {
     let mut model = Model::new(capture.flavour, &capture.tables);
@@ -20,7 +21,12 @@ fn read(capture: &Capture, unwanted: bool) -> Model {
 
 /// Whether every row of the capture can be read.
 fn is_whole(capture: &Capture) -> bool {
-    !capture.name.ends_with("unfit") && !capture.name.ends_with("not_full")
+    // Tables in other character sets do not fit as long as only a few sets are known.
+    let few_sets = Charset::by_name("gbk").is_none();
+    if few_sets && capture.name.ends_with("charsets") {
+        return false;
+    }
+    !["unfit", "not_full", "lost_labels"].iter().any(|name| capture.name.ends_with(name))
 }
 
 /// Rows that only one side has, as lines.
@@ -51,7 +57,7 @@ fn differences(capture: &Capture) -> Vec<String> {
 fn rows_decoded_from_the_log_are_those_that_select_shows() {
     let captures = captures();
     let rows: usize = captures.iter().flat_map(|capture| &capture.tables).map(|table| table.rows.len()).sum();
-    assert!(captures.len() >= 33 && rows > 850, "{} captures of {rows} rows", captures.len());
+    assert!(captures.len() >= 40 && rows > 1000, "{} captures of {rows} rows", captures.len());
     let found: Vec<String> = captures.iter().filter(|capture| is_whole(capture)).flat_map(differences).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -99,6 +105,19 @@ fn what_does_not_fit_stops_its_table() {
         let rows = model.fold();
         let rows = |table: &str| rows.iter().find(|(name, _)| name == table).unwrap().1.len();
         assert_eq!((rows("negative_time"), rows("zero_key"), rows("fine")), (1, 0, 2));
+    }
+}
+
+/// `?` in a label of the catalog may be a character that it cannot show: only rows that hold such a label stop.
+#[test]
+fn labels_that_the_catalog_cannot_show_stop_their_table() {
+    for server in ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"] {
+        let model = read(&capture(&format!("{server}/lost_labels")), false);
+        let stopped: Vec<&str> = model.stops.iter().map(|(table, _)| &**table).collect();
+        assert_eq!(stopped, ["doubtful_enum", "doubtful_set"], "{:?}", model.stops);
+        assert!(model.stops.iter().all(|(_, why)| why.contains("binlog_row_metadata = FULL")), "{:?}", model.stops);
+        let rows: Vec<usize> = model.fold().iter().map(|(_, rows)| rows.len()).collect();
+        assert_eq!(rows, [1, 1, 2]);
     }
 }
 
@@ -243,8 +262,8 @@ fn transactions_are_named_as_they_were_executed() {
     let tags: Vec<(&str, u64)> = tags.iter().map(|(tag, number)| (tag.as_str(), *number)).collect();
     let [.., (_, first), (_, _), (_, _), last] = *tags else { panic!("{tags:?}") };
     assert!(first > 1, "untagged transactions come before");
-    let tagged = &tags[tags.len() - 3..tags.len() - 1];
-    assert!(tagged[0].0 == "calve_tag" && tagged[1] == ("calve_tag", tagged[0].1 + 1) && last.0.is_empty(), "{tags:?}");
+    let [.., one, second, _] = *tags else { panic!("{tags:?}") };
+    assert!(one.0 == "calve_tag" && second == ("calve_tag", one.1 + 1) && last.0.is_empty(), "{tags:?}");
     // Microseconds of this century, the same on the one server there is.
     for (immediate, original) in clocks {
         assert!(immediate == original && (1_500_000_000_000_000..5_000_000_000_000_000).contains(&immediate));
@@ -268,24 +287,24 @@ fn transactions_are_named_as_they_were_executed() {
     });
 
     for server in ["mariadb-10.11", "mariadb-11.8"] {
-        let mut last = None;
+        let mut before = None;
         let (mut listed, mut ctas) = (false, 0);
         each_event(&format!("{server}/changes"), |event| match event {
             Event::GtidList(list) => {
                 listed = true;
-                last = list.last().map(|(_, gtid)| gtid.sequence);
+                before = list.last().map(|(_, gtid)| gtid.sequence);
             }
             Event::MariaGtid(gtid) => {
                 assert_eq!(gtid.domain, 0);
                 // Domain by domain without gaps, on from where the file before ended.
-                assert_eq!(Some(gtid.gtid.sequence), last.map(|last| last + 1));
+                assert_eq!(Some(gtid.gtid.sequence), before.map(|number| number + 1));
                 // CREATE TABLE .. SELECT is the one DDL that is a transaction of rows as well.
                 ctas += usize::from(gtid.ddl && !gtid.standalone);
-                last = Some(gtid.gtid.sequence);
+                before = Some(gtid.gtid.sequence);
             }
             _ => {}
         });
-        assert!(listed && last.is_some() && ctas == 1);
+        assert!(listed && before.is_some() && ctas == 1);
     }
 }
 
