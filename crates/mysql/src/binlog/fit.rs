@@ -94,7 +94,7 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
         ("enum", ColumnType::String) => {
             let width = if declared.labels.len() < 256 { 1 } else { 2 };
             let fits = (code, modifier) == (code::ENUM, width) && !declared.labels.is_empty();
-            fits.then(|| Kind::Label(labels))
+            fits.then_some(Kind::Label(labels))
         }
         ("set", ColumnType::String) => {
             let width = match declared.labels.len().div_ceil(8) {
@@ -102,7 +102,7 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
                 5..=8 => 8,
                 _ => return None,
             };
-            ((code, usize::from(modifier)) == (code::SET, width)).then(|| Kind::Labels(labels))
+            ((code, usize::from(modifier)) == (code::SET, width)).then_some(Kind::Labels(labels))
         }
         ("json", ColumnType::String) if code == code::JSON => Some(Kind::Json),
         ("uuid", ColumnType::Uuid) if (code, modifier) == (code::STRING, 16) => Some(Kind::Uuid),

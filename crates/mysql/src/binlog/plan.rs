@@ -75,6 +75,10 @@ impl RowPlan {
     ///
     /// Columns correspond in order. Where the map names them the schema may leave some out.
     pub(crate) fn new(flavour: Flavour, map: &TableMap<'_>, schema: &Arc<TableSchema>) -> Result<Self, Mismatch> {
+        if let Some(code) = map.unknown {
+            let place = map.columns.len() + 1;
+            return mismatch(format!("column number {place} has type {code} in the log, which is not understood"));
+        }
         let targets = targets(map, schema)?;
         let mut columns = Vec::with_capacity(map.columns.len());
         for (place, (shape, target)) in map.columns.iter().zip(&targets).enumerate() {
@@ -223,9 +227,12 @@ fn check_labels(
 ) -> Result<Vec<Box<str>>, Mismatch> {
     let labels = logged.iter().map(|label| label_text(label, charset)).collect::<Option<Vec<Box<str>>>>();
     let shown = |c: char| if c > '\u{ffff}' { '?' } else { c };
-    let same = |(logged, declared): (&Box<str>, &Box<str>)| logged.chars().map(shown).eq(declared.chars());
+    let same = |logged: &str, declared: &str| logged.chars().map(shown).eq(declared.chars());
     match labels {
-        Some(labels) if labels.len() == declared.labels.len() && labels.iter().zip(&declared.labels).all(same) => {
+        Some(labels)
+            if labels.len() == declared.labels.len()
+                && labels.iter().zip(&declared.labels).all(|(a, b)| same(a, b)) =>
+        {
             Ok(labels)
         }
         _ => mismatch(format!(
