@@ -19,7 +19,7 @@ pub(crate) mod decimal;
 pub(crate) mod decode;
 pub(crate) mod event;
 mod fit;
-mod geometry;
+pub(crate) mod geometry;
 pub(crate) mod gtid;
 pub(crate) mod json;
 mod json_diff;
