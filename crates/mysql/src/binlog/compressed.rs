@@ -63,3 +63,64 @@ fn inflate(stream: impl Read, length: u64, what: &'static str) -> Result<Vec<u8>
     let read = stream.take(length + 1).read_to_end(&mut bytes).map_err(|_| Malformed::Compression { what })?;
     if read as u64 == length { Ok(bytes) } else { Err(Malformed::Compression { what }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, ZlibEncoder};
+
+    use super::*;
+
+    fn zlib(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn events_are_as_long_as_they_say() {
+        let stream = zlib(&[b'x'; 300]);
+        for (head, expected) in [
+            (&[0x82, 1, 44][..], true),
+            (&[0x84, 0, 0, 1, 44], true),
+            (&[0x82, 1, 43], false),
+            (&[0x82, 1, 45], false),
+            // More than a gigabyte.
+            (&[0x84, 0x40, 0, 0, 1], false),
+            // Another algorithm, and no method at all.
+            (&[0x92, 1, 44], false),
+            (&[0x02, 1, 44], false),
+        ] {
+            let found = inflate_event(&[head, &stream].concat());
+            let whole = found.as_deref() == Ok(&[b'x'; 300][..]);
+            assert_eq!(whole, expected, "{head:02x?} gave {found:?}");
+        }
+        assert!(inflate_event(&[]).is_err());
+        assert!(inflate_event(&[0x82, 1, 44, 0x78, 0x9c]).is_err());
+    }
+
+    #[test]
+    fn values_are_plain_framed_or_bare() {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(b"text text text").unwrap();
+        let bare = encoder.finish().unwrap();
+        let framed = zlib(b"text text text");
+        for (value, expected) in [
+            (vec![], Some(&b""[..])),
+            (b"\x00text text text".to_vec(), Some(b"text text text")),
+            ([&[0x81, 14], &*framed].concat(), Some(b"text text text")),
+            ([&[0x89, 14], &*bare].concat(), Some(b"text text text")),
+            ([&[0x89, 14], &*framed].concat(), None),
+            ([&[0x81, 14], &*bare].concat(), None),
+            ([&[0x81, 13], &*framed].concat(), None),
+            ([&[0x71, 14], &*framed].concat(), None),
+            (vec![0x81], None),
+        ] {
+            let mut into = b"before".to_vec();
+            let found = inflate_value(&value, &mut into).map(|()| into.as_slice());
+            assert_eq!(found.ok(), expected, "{value:02x?}");
+        }
+    }
+}

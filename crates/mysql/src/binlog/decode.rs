@@ -67,15 +67,16 @@ impl RowPlan {
         }
         let mut work = Work::default();
         let mut reader = Reader::new(&rows.rows, WHAT);
-        // A stop is for rows that somebody wants; the others need no whole image.
-        if !rows.is_full() {
-            return if reader.is_empty() || sink.rows(table).is_none() { Ok(()) } else { Err(self.not_full()) };
-        }
+        let missing = self.missing(rows);
         while !reader.is_empty() {
             let Some(buffer) = sink.rows(table) else {
                 self.skip(rows, &mut reader)?;
                 continue;
             };
+            // Only rows that somebody wants can stop their table.
+            if let Some(column) = missing {
+                return Err(self.not_full(column));
+            }
             assert!(
                 std::sync::Arc::ptr_eq(buffer.schema(), &self.schema) || *buffer.schema() == self.schema,
                 "rows of {} were decoded with the plan of another schema",
@@ -98,14 +99,14 @@ impl RowPlan {
     ) -> Result<(), Fault> {
         let op = match rows.kind {
             RowsKind::Insert => {
-                self.cells(reader, |_, column, cell| match &column.target {
+                self.cells(reader, rows.after(), |column, cell| match &column.target {
                     Some(target) => push(target, cell, &mut work.scratch, buffer.image(target.index)),
                     None => Ok(()),
                 })?;
                 RowOp::Insert
             }
             RowsKind::Delete => {
-                self.cells(reader, |_, column, cell| match &column.target {
+                self.cells(reader, rows.before(), |column, cell| match &column.target {
                     Some(target @ Target { key: Some(key), .. }) => {
                         push(target, cell, &mut work.scratch, buffer.old_key(*key))
                     }
@@ -113,7 +114,7 @@ impl RowPlan {
                 })?;
                 RowOp::Delete
             }
-            RowsKind::Update => self.update(rows.partial, reader, work, buffer)?,
+            RowsKind::Update => self.update(rows, reader, work, buffer)?,
         };
         buffer.finish_row(op);
         Ok(())
@@ -122,7 +123,7 @@ impl RowPlan {
     /// The key before is appended only where it is another: a row that keeps its key replaces itself.
     fn update<'a>(
         &self,
-        partial: bool,
+        rows: &RowsEvent<'_>,
         reader: &mut Reader<'a>,
         work: &mut Work<'a>,
         buffer: &mut RowBuffer,
@@ -130,7 +131,7 @@ impl RowPlan {
         work.old_key.clear();
         work.old_key.resize(self.schema.key.len(), &[]);
         work.documents.clear();
-        self.cells(reader, |_, column, cell| {
+        self.cells(reader, rows.before(), |column, cell| {
             if let Some(Target { index, key: Some(key), .. }) = &column.target
                 && let Some(old) = work.old_key.get_mut(*key)
             {
@@ -141,10 +142,10 @@ impl RowPlan {
             }
             Ok(())
         })?;
-        let changed = self.partial_documents(partial, reader)?;
+        let changed = self.partial_documents(rows.partial, reader)?;
         let mut same_key = true;
         let mut document = 0;
-        self.cells(reader, |_, column, cell| {
+        self.cells(reader, rows.after(), |column, cell| {
             let place = document;
             document += usize::from(column.is_json);
             let Some(target) = &column.target else { return Ok(()) };
@@ -188,42 +189,79 @@ impl RowPlan {
         }
     }
 
-    /// Walks over one image, cell by cell.
+    /// Walks over one image, column by column. Those that it lacks pass as NULL: none of them is asked for, or the table has
+    /// been stopped. The bits for NULL are those of the columns that are there.
     fn cells<'a>(
         &self,
         reader: &mut Reader<'a>,
-        mut each: impl FnMut(usize, &ColumnPlan, Option<&'a [u8]>) -> Result<(), Fault>,
+        present: Option<Bits<'_>>,
+        mut each: impl FnMut(&ColumnPlan, Option<&'a [u8]>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let nulls = reader.bits(self.columns.len())?;
+        let is_there = |place| present.is_none_or(|present| present.get(place));
+        let count = match present {
+            None => self.columns.len(),
+            Some(present) => (0..self.columns.len()).filter(|place| present.get(*place)).count(),
+        };
+        if count == 0 {
+            return Err(Malformed::Other("a row has no columns at all".to_owned()).into());
+        }
+        let nulls = reader.bits(count)?;
+        let mut bit = 0;
         for (place, column) in self.columns.iter().enumerate() {
-            let cell = if nulls.get(place) { None } else { Some(column.length.take(reader)?) };
-            each(place, column, cell)?;
+            let mut cell = None;
+            if is_there(place) {
+                if !nulls.get(bit) {
+                    cell = Some(column.length.take(reader)?);
+                }
+                bit += 1;
+            }
+            each(column, cell)?;
         }
         Ok(())
     }
 
     fn skip(&self, rows: &RowsEvent<'_>, reader: &mut Reader<'_>) -> Result<(), RowFault> {
-        let image = |reader: &mut Reader<'_>| match self.cells(reader, |_, _, _| Ok(())) {
+        let image = |reader: &mut Reader<'_>, present| match self.cells(reader, present, |_, _| Ok(())) {
             Err(Fault::Wire(error)) => Err(error),
             _ => Ok(()),
         };
-        image(reader)?;
+        image(reader, rows.before())?;
         if rows.kind == RowsKind::Update {
             self.partial_documents(rows.partial, reader)?;
-            image(reader)?;
+            image(reader, rows.after())?;
         }
         Ok(())
     }
 
-    fn not_full(&self) -> RowFault {
+    /// A column of the schema that rows of the event lack where it is needed: in a row that is there afterwards every column,
+    /// in one that was there before the key's, and documents of which only changes follow.
+    fn missing(&self, rows: &RowsEvent<'_>) -> Option<usize> {
+        let (before, after) = (rows.before(), rows.after());
+        if before.is_none() && after.is_none() {
+            return None;
+        }
+        let lacks = |present: Option<Bits<'_>>, place| present.is_some_and(|present| !present.get(place));
+        self.columns.iter().enumerate().find_map(|(place, column)| {
+            let target = column.target.as_ref()?;
+            let needed_before = target.key.is_some() || (rows.partial && column.is_json);
+            let missing = match rows.kind {
+                RowsKind::Insert => lacks(after, place),
+                RowsKind::Delete => needed_before && lacks(before, place),
+                RowsKind::Update => lacks(after, place) || (needed_before && lacks(before, place)),
+            };
+            missing.then_some(target.index)
+        })
+    }
+
+    fn not_full(&self, column: usize) -> RowFault {
         let table = &self.schema.table;
+        let name = self.schema.columns.get(column).map_or("?", |column| column.name.as_str());
         RowFault::Stop(StopReason {
             state: "row image not full".into(),
-            detail: format!(
-                "a change of {table} was logged without all columns: its session had another binlog_row_image than FULL"
-            ),
+            detail: format!("a change of a row was logged without column {name}"),
             remedy: format!(
-                "set binlog_row_image=FULL on the server and in the session that sets it, then run `calve reload {table}`"
+                "set binlog_row_image=FULL on the server and in the sessions that change {table} (a generated column that \
+                 MariaDB does not log at all: leave it out), then run `calve reload {table}`"
             ),
         })
     }

@@ -415,3 +415,7 @@ fn xa_prepare(body: &[u8]) -> Result<XaPrepare<'_>, Malformed> {
 
 /// Bytes that were compressed, or not.
 pub(crate) type Bytes<'a> = Cow<'a, [u8]>;
+
+#[cfg(test)]
+#[path = "event_tests.rs"]
+mod tests;

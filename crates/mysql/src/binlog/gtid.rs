@@ -280,6 +280,45 @@ pub(super) fn gtid_list(body: &[u8]) -> Result<Vec<(u32, MariaDbGtid)>, Malforme
         let server = reader.u32()?;
         list.push((domain, MariaDbGtid { server, sequence: reader.u64()? }));
     }
-    reader.end()?;
+    // An empty list is filled up to 6 bytes, for the sake of servers of old (`Gtid_list_log_event::write`).
+    if !list.is_empty() {
+        reader.end()?;
+    }
     Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_may_be_empty() {
+        assert_eq!(gtid_list(&[0; 6]), Ok(vec![]));
+        assert_eq!(gtid_list(&[0, 0, 0, 0xf0, 0, 0]), Ok(vec![]));
+        let one = [1, 0, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(gtid_list(&one), Ok(vec![(5, MariaDbGtid { server: 7, sequence: 9 })]));
+        assert!(gtid_list(&one[..19]).is_err());
+        assert!(gtid_list(&[&one[..], &[0]].concat()).is_err());
+    }
+
+    /// Every width of the integers of `mysql::serialization`, from its definition: `n` ones, a zero, the value.
+    #[test]
+    fn serialized_integers_are_read_in_every_width() {
+        for (bytes, unsigned, signed) in [
+            (&[0][..], 0, 0),
+            (&[0b1111_1110], 127, -64),
+            (&[0b0000_0001, 2], 128, 64),
+            (&[0b1111_1101, 0xff], 16_383, -8192),
+            (&[0b1111_1011, 0xff, 0xff], (1 << 21) - 1, -(1 << 20)),
+            (&[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], (1 << 56) - 1, -(1 << 55)),
+            (&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], u64::MAX, i64::MIN),
+            (&[0xff, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], u64::MAX - 1, i64::MAX),
+        ] {
+            let read = || Serialized(Reader::new(bytes, "a test"));
+            assert_eq!(read().unsigned(), Ok(unsigned), "{bytes:02x?}");
+            assert_eq!(read().signed(), Ok(signed), "{bytes:02x?}");
+            let mut short = Serialized(Reader::new(&bytes[..bytes.len() - 1], "a test"));
+            assert!(short.unsigned().is_err(), "{bytes:02x?}");
+        }
+    }
 }

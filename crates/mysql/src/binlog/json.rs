@@ -18,7 +18,7 @@ pub(super) const DEPTH_MAX: usize = 100;
 /// Appends a document as text.
 pub(crate) fn push_json(bytes: &[u8], text: &mut Vec<u8>, out: &mut ColumnBuffer) -> Result<(), CellError> {
     text.clear();
-    write_value(&Value::document(bytes)?, 1, text)?;
+    write_value(&Value::document(bytes)?, 1, text_limit(bytes.len()), text)?;
     push_text(text, out)
 }
 
@@ -175,33 +175,33 @@ impl<'a> Container<'a> {
     }
 }
 
-/// Writes a value at this depth, the document's own being 1.
-pub(super) fn write_value(value: &Value<'_>, depth: usize, text: &mut Vec<u8>) -> Result<(), CellError> {
-    if depth > DEPTH_MAX {
+/// Bytes of text that a document of this size has at most. A control character prints as six, `null` in an array as six for
+/// three; nothing prints as more. A document that does has members that overlap, which the server writes none of.
+pub(super) fn text_limit(bytes: usize) -> usize {
+    bytes.saturating_mul(8).saturating_add(64)
+}
+
+/// Writes a value at this depth, the document's own being 1, as long as all of the text is within the limit.
+pub(super) fn write_value(value: &Value<'_>, depth: usize, limit: usize, text: &mut Vec<u8>) -> Result<(), CellError> {
+    if depth > DEPTH_MAX || text.len() > limit {
         return Err(MALFORMED);
     }
     match value {
         Value::Object(object) => {
             text.push(b'{');
             for index in 0..object.len() {
-                if index > 0 {
-                    text.extend_from_slice(b", ");
-                }
+                separate(index, text);
                 json_text::write_string(object.key(index)?, text);
                 text.extend_from_slice(b": ");
-                write_value(&object.value(index)?, depth + 1, text)?;
-                bound(text)?;
+                write_value(&object.value(index)?, depth + 1, limit, text)?;
             }
             text.push(b'}');
         }
         Value::Array(array) => {
             text.push(b'[');
             for index in 0..array.len() {
-                if index > 0 {
-                    text.extend_from_slice(b", ");
-                }
-                write_value(&array.value(index)?, depth + 1, text)?;
-                bound(text)?;
+                separate(index, text);
+                write_value(&array.value(index)?, depth + 1, limit, text)?;
             }
             text.push(b']');
         }
@@ -217,9 +217,60 @@ pub(super) fn write_value(value: &Value<'_>, depth: usize, text: &mut Vec<u8>) -
     Ok(())
 }
 
-/// Members of a made-up document may overlap, and so print as more than any document the server accepts.
-pub(super) fn bound(text: &[u8]) -> Result<(), CellError> {
-    /// `max_allowed_packet` bounds documents and their text at 1 GiB.
-    const TEXT_MAX: usize = 1 << 30;
-    if text.len() > TEXT_MAX { Err(MALFORMED) } else { Ok(()) }
+/// What stands before all members but the first.
+pub(super) fn separate(index: usize, text: &mut Vec<u8>) {
+    if index > 0 {
+        text.extend_from_slice(b", ");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use calve_core::ColumnType;
+
+    use super::*;
+
+    fn check(bytes: &[u8], expected: Option<&str>) {
+        let mut out = ColumnBuffer::new(ColumnType::String);
+        let mut text = Vec::new();
+        let pushed = push_json(bytes, &mut text, &mut out);
+        let found = pushed.is_ok().then(|| String::from_utf8(text).unwrap());
+        assert_eq!(found.as_deref(), expected, "{bytes:02x?}");
+        assert_eq!(out.len(), usize::from(expected.is_some()));
+    }
+
+    /// What servers write is in the captures; these are what they do not.
+    #[test]
+    fn documents_that_are_none_are_refused() {
+        check(&[], Some("null"));
+        check(&[0x02, 1, 0, 7, 0, 0x05, 0xff, 0xff], Some("[-1]"));
+        // A count beyond the size, a size beyond the bytes, a type that is none.
+        check(&[0x02, 9, 0, 7, 0, 0x05, 0xff, 0xff], None);
+        check(&[0x02, 1, 0, 8, 0, 0x05, 0xff, 0xff], None);
+        check(&[0x0d, 0], None);
+        check(&[0x04, 9], None);
+        // A string longer than what is left, and one whose length has no end.
+        check(&[0x0c, 5, b'a'], None);
+        check(&[0x0c, 0xff, 0xff, 0xff, 0xff, 0xff, 0], None);
+        // Bytes that are not UTF-8.
+        check(&[0x0c, 1, 0xff], None);
+        // An array in itself.
+        check(&[0x02, 1, 0, 7, 0, 0x02, 0, 0], None);
+    }
+
+    /// Arrays whose members are all one and the same array: the text doubles with each level.
+    #[test]
+    fn documents_do_not_print_as_more_than_they_can_hold() {
+        let mut bytes = vec![0x02];
+        for _ in 0..40 {
+            bytes.extend_from_slice(&[2, 0, 0, 0, 0x02, 10, 0, 0x02, 10, 0]);
+        }
+        bytes.extend_from_slice(&[0, 0, 4, 0]);
+        let length = bytes.len() - 1;
+        for level in 0..40 {
+            let size = u16::try_from(length - level * 10).unwrap().to_le_bytes();
+            bytes[1 + level * 10 + 2..][..2].copy_from_slice(&size);
+        }
+        check(&bytes, None);
+    }
 }

@@ -34,7 +34,7 @@ pub(super) fn push_changed(
         }
     }
     text.clear();
-    document.write(1, text)?;
+    document.write(1, json::text_limit(before.len().saturating_add(changes.len())), text)?;
     json::push_text(text, out)
 }
 
@@ -188,36 +188,32 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    fn write(&self, depth: usize, text: &mut Vec<u8>) -> Result<(), CellError> {
-        if depth > DEPTH_MAX {
+    fn write(&self, depth: usize, limit: usize, text: &mut Vec<u8>) -> Result<(), CellError> {
+        if depth > DEPTH_MAX || text.len() > limit {
             return Err(MALFORMED);
         }
         match self {
-            Self::Stored(value) => json::write_value(value, depth, text)?,
+            Self::Stored(value) => json::write_value(value, depth, limit, text)?,
             Self::Object(members) => {
                 text.push(b'{');
                 for (index, (key, value)) in members.iter().enumerate() {
-                    if index > 0 {
-                        text.extend_from_slice(b", ");
-                    }
+                    json::separate(index, text);
                     json_text::write_string(key, text);
                     text.extend_from_slice(b": ");
-                    value.write(depth + 1, text)?;
+                    value.write(depth + 1, limit, text)?;
                 }
                 text.push(b'}');
             }
             Self::Array(elements) => {
                 text.push(b'[');
                 for (index, element) in elements.iter().enumerate() {
-                    if index > 0 {
-                        text.extend_from_slice(b", ");
-                    }
-                    element.write(depth + 1, text)?;
+                    json::separate(index, text);
+                    element.write(depth + 1, limit, text)?;
                 }
                 text.push(b']');
             }
         }
-        json::bound(text)
+        Ok(())
     }
 }
 
@@ -233,6 +229,49 @@ fn place(leg: &Leg, length: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What changes a document in ways the server would not log is refused. What it does log is in the captures.
+    #[test]
+    fn changes_that_do_not_fit_are_refused() {
+        // {"a": [1]}
+        let before = [0x00, 1, 0, 19, 0, 11, 0, 1, 0, 0x02, 12, 0, b'a', 1, 0, 7, 0, 0x05, 1, 0];
+        let change = |operation: u8, path: &str, value: &[u8]| {
+            let mut bytes = vec![operation, u8::try_from(path.len()).unwrap()];
+            bytes.extend_from_slice(path.as_bytes());
+            if operation < 2 {
+                bytes.push(u8::try_from(value.len()).unwrap());
+                bytes.extend_from_slice(value);
+            }
+            bytes
+        };
+        let two = [0x05, 2, 0];
+        for (changes, expected) in [
+            (change(0, "$.a[0]", &two), Some(r#"{"a": [2]}"#)),
+            (change(0, "$", &two), Some("2")),
+            (change(1, "$.b", &two), Some(r#"{"a": [1], "b": 2}"#)),
+            (change(1, "$.a[0]", &two), Some(r#"{"a": [2, 1]}"#)),
+            (change(1, "$.a[9]", &two), Some(r#"{"a": [1, 2]}"#)),
+            (change(2, "$.a[last]", &[]), Some(r#"{"a": []}"#)),
+            (change(2, "$.a", &[]), Some("{}")),
+            ([change(2, "$.a", &[]), change(1, "$.a", &two)].concat(), Some(r#"{"a": 2}"#)),
+            (change(0, "$.x", &two), None),
+            (change(0, "$.a[1]", &two), None),
+            (change(1, "$.a", &two), None),
+            (change(1, "$", &two), None),
+            (change(1, "$.a.b", &two), None),
+            (change(2, "$", &[]), None),
+            (change(2, "$.a[1]", &[]), None),
+            (change(3, "$.a", &[]), None),
+            (change(0, "$.a", &[0x0d]), None),
+            (vec![0, 9, b'$'], None),
+        ] {
+            let mut out = ColumnBuffer::new(calve_core::ColumnType::String);
+            let mut text = Vec::new();
+            let found = push_changed(&before, &changes, &mut text, &mut out);
+            let found = found.is_ok().then(|| String::from_utf8(text).unwrap());
+            assert_eq!(found.as_deref(), expected, "{changes:?}");
+        }
+    }
 
     #[test]
     fn paths_are_read_as_the_server_writes_them() {

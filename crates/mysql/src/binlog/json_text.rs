@@ -40,8 +40,7 @@ pub(super) fn write_double(number: f64, text: &mut Vec<u8>) -> Result<(), CellEr
     if !number.is_finite() {
         return Err(MALFORMED);
     }
-    // `1.2345e-7`: digits with a point behind the first, and the exponent.
-    let scientific = format!("{number:e}");
+    let scientific = shortest(number);
     let (mantissa, exponent) = scientific.split_once('e').ok_or(MALFORMED)?;
     let exponent: i32 = exponent.parse().map_err(|_| MALFORMED)?;
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |mantissa| ("-", mantissa));
@@ -74,6 +73,18 @@ pub(super) fn write_double(number: f64, text: &mut Vec<u8>) -> Result<(), CellEr
         }
     }
     Ok(())
+}
+
+/// `1.2345e-7`: the fewest digits that read back as the number, a point behind the first, and the exponent.
+///
+/// Where two such are equally near the server takes the one that ends in an even digit (`dtoa`), Rust the larger one; its
+/// rounding to a given number of digits goes to even as well.
+fn shortest(number: f64) -> String {
+    let shortest = format!("{number:e}");
+    let decimals =
+        shortest.split_once('e').and_then(|(mantissa, _)| mantissa.split_once('.')).map_or(0, |(_, d)| d.len());
+    let even = format!("{number:.decimals$e}");
+    if even.parse() == Ok(number) { even } else { shortest }
 }
 
 /// Prints a value of an SQL type: numbers and times as SQL does, other types as their bytes in base64.
@@ -158,6 +169,13 @@ mod tests {
             (1e-16, "1e-16"),
             (1.5e-20, "1.5e-20"),
             (f64::MAX, "1.7976931348623157e308"),
+            (f64::MIN_POSITIVE, "2.2250738585072014e-308"),
+            (5e-324, "5e-324"),
+            // Half-way between two of the fewest digits.
+            (-(86_469_027_727_256.0 + 0.625), "-86469027727256.62"),
+            (631_954_996_829_229.0 + 0.25, "631954996829229.2"),
+            (631_954_996_829_229.0 + 0.75, "631954996829229.8"),
+            (9_007_199_254_740_992.0, "9.007199254740992e15"),
         ] {
             let mut text = Vec::new();
             write_double(number, &mut text).unwrap();

@@ -15,6 +15,7 @@ pub(crate) mod compressed;
 pub(crate) mod decimal;
 pub(crate) mod decode;
 pub(crate) mod event;
+mod fit;
 pub(crate) mod geometry;
 pub(crate) mod gtid;
 pub(crate) mod json;

@@ -170,3 +170,71 @@ impl std::fmt::Debug for PayloadEvents<'_> {
         f.debug_struct("PayloadEvents").field("left", &self.left).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: u8, body: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(Header::LENGTH + body.len()).unwrap();
+        let header = Header { timestamp: 1, kind, server_id: 1, size, log_pos: 0, flags: 0 };
+        [&header.to_bytes(), body].concat()
+    }
+
+    fn payload(compression: u8, uncompressed: usize, bytes: &[u8]) -> Vec<u8> {
+        let field = |field: u8, value: usize| {
+            let value = u32::try_from(value).unwrap().to_le_bytes();
+            vec![field, 4, 253, value[0], value[1], value[2]]
+        };
+        let compression = vec![2, 3, 252, compression, 0];
+        [field(1, bytes.len()), compression, field(3, uncompressed), vec![0], bytes.to_vec()].concat()
+    }
+
+    /// Kinds of the inner events, and how it ended.
+    fn read(body: &[u8]) -> Result<Vec<u8>, Malformed> {
+        let payload = Payload::parse(body)?;
+        let mut events = payload.events()?;
+        let mut kinds = Vec::new();
+        while let Some(next) = events.next() {
+            kinds.push(next?.0.kind);
+        }
+        assert!(events.next().is_none(), "nothing comes after the end");
+        Ok(kinds)
+    }
+
+    #[test]
+    fn lengths_are_checked_both_ways() {
+        let events = [event(2, b"query"), event(16, &vec![7; 100_000])].concat();
+        let length = events.len();
+        let zstd = zstd::encode_all(events.as_slice(), 3).unwrap();
+        let nested = event(kind::TRANSACTION_PAYLOAD, b"");
+        let mut lying = events.clone();
+        // The size in the first header.
+        lying[9] = 200;
+        for (body, expected) in [
+            (payload(0, length, &zstd), Some(vec![2, 16])),
+            (payload(255, length, &events), Some(vec![2, 16])),
+            (payload(0, 0, &zstd::encode_all(&b""[..], 3).unwrap()), Some(vec![])),
+            (payload(0, length - 1, &zstd), None),
+            (payload(0, length + 1, &zstd), None),
+            (payload(0, length + 100, &zstd), None),
+            (payload(0, 24, &zstd), None),
+            (payload(0, length, &zstd[..zstd.len() - 4]), None),
+            (payload(0, length, b"not compressed"), None),
+            (payload(255, length, &events[..length - 1]), None),
+            (payload(7, length, &events), None),
+            (payload(255, nested.len(), &nested), None),
+            (payload(255, length, &lying), None),
+            (vec![], None),
+            (vec![0], None),
+            (b"\x01\x01\x05\x02\x01\x00\x00".to_vec(), None),
+        ] {
+            let found = read(&body);
+            assert_eq!(found.as_ref().ok(), expected.as_ref(), "{:02x?}.. gave {found:?}", body.get(..20));
+        }
+        // Bytes behind the payload.
+        let mut longer = payload(255, length, &events);
+        longer.push(0);
+        assert!(read(&longer).is_err());
+    }
+}

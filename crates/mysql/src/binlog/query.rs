@@ -22,6 +22,9 @@ pub(crate) struct Query<'a> {
     pub(crate) sql: Bytes<'a>,
     /// The error that the statement ended with on the server; 0 for none.
     pub(crate) error: u16,
+    /// Bits of the session where they were sent: 26 = no checks of foreign keys, 27 = relaxed checks of unique keys
+    /// (`OPTION_NO_FOREIGN_KEY_CHECKS`, `OPTION_RELAXED_UNIQUE_CHECKS`).
+    pub(crate) flags: Option<u32>,
     /// Bits of `@@session.sql_mode`, where they were sent.
     pub(crate) sql_mode: Option<u64>,
     /// Collation id of `character_set_client`, where it was sent.
@@ -44,6 +47,7 @@ impl<'a> Query<'a> {
             database,
             sql: Cow::Borrowed(reader.rest()),
             error,
+            flags: None,
             sql_mode: None,
             charset_client: None,
             xid: None,
@@ -65,8 +69,9 @@ impl<'a> Query<'a> {
         let mut reader = Reader::new(bytes, "the session of a query event");
         while !reader.is_empty() {
             match (reader.u8()?, flavour) {
-                // Flags of the session; steps of AUTO_INCREMENT; length of the event on a former server.
-                (0 | 3 | 10, _) => _ = reader.u32()?,
+                (0, _) => self.flags = Some(reader.u32()?),
+                // Steps of AUTO_INCREMENT; length of the event on a former server.
+                (3 | 10, _) => _ = reader.u32()?,
                 (1, _) => self.sql_mode = Some(reader.u64()?),
                 // The catalog, from servers of before 5.0.
                 (2, _) => {

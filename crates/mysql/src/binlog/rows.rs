@@ -30,7 +30,7 @@ pub(crate) struct RowsEvent<'a> {
     /// The partition the rows are in, where the server said so; of an update: the one they come into.
     pub(crate) partition: Option<u16>,
     pub(super) columns: usize,
-    /// Columns that rows have: of an update the rows before.
+    /// Columns that rows have (`binlog_row_image`): of an update the rows before.
     present: Bits<'a>,
     present_after: Bits<'a>,
     pub(super) rows: Bytes<'a>,
@@ -85,9 +85,14 @@ impl<'a> RowsEvent<'a> {
         })
     }
 
-    /// Whether every row has all columns: `binlog_row_image = FULL`.
-    pub(super) fn is_full(&self) -> bool {
-        self.present.all(self.columns) && self.present_after.all(self.columns)
+    /// Columns that rows before the change have; None: all of them.
+    pub(super) fn before(&self) -> Option<Bits<'a>> {
+        Some(self.present).filter(|present| !present.all(self.columns))
+    }
+
+    /// Columns that rows after the change have; None: all of them.
+    pub(super) fn after(&self) -> Option<Bits<'a>> {
+        Some(self.present_after).filter(|present| !present.all(self.columns))
     }
 
     /// An event that only ends a statement: it has no rows, and its table id names no table (`0xffffff`).

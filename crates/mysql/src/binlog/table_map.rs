@@ -59,6 +59,9 @@ pub(crate) struct TableMap<'a> {
     pub(crate) nullable: Bits<'a>,
     /// What of it was sent.
     pub(crate) optional: Optional<'a>,
+    /// A type that is not understood: what follows it of the metadata was not read, and rows cannot be. Nothing is lost where
+    /// nobody follows the table.
+    pub(super) unknown: Option<u8>,
 }
 
 /// A column's type, as rows have it.
@@ -100,16 +103,23 @@ impl<'a> TableMap<'a> {
         let count = reader.packed_usize()?;
         let types = reader.take(count)?;
         let mut details = Reader::new(reader.packed_bytes()?, "the column metadata of a table map");
-        let columns: Vec<Shape> = types.iter().map(|code| shape(*code, &mut details)).collect::<Result<_, _>>()?;
-        details.end()?;
         let nullable = reader.bits(count)?;
+        let mut columns = Vec::with_capacity(count);
+        for code in types {
+            let Some(shape) = shape(*code, &mut details)? else {
+                let optional = Optional::default();
+                return Ok(Self { id, database, table, columns, nullable, optional, unknown: Some(*code) });
+            };
+            columns.push(shape);
+        }
+        details.end()?;
         let optional = Optional::parse(flavour, &columns, reader)?;
-        Ok(Self { id, database, table, columns, nullable, optional })
+        Ok(Self { id, database, table, columns, nullable, optional, unknown: None })
     }
 }
 
-/// Reads a type's part of the metadata (`Field::save_field_metadata`).
-fn shape(code: u8, details: &mut Reader<'_>) -> Result<Shape, Malformed> {
+/// Reads a type's part of the metadata (`Field::save_field_metadata`); None where it is not understood.
+fn shape(code: u8, details: &mut Reader<'_>) -> Result<Option<Shape>, Malformed> {
     let (code, modifier) = match code {
         code::FLOAT
         | code::DOUBLE
@@ -148,9 +158,9 @@ fn shape(code: u8, details: &mut Reader<'_>) -> Result<Shape, Malformed> {
         | code::DATETIME
         | code::YEAR
         | code::NEWDATE => (code, 0),
-        other => return Err(Malformed::Value { what: "column type that is understood", value: other.into() }),
+        _ => return Ok(None),
     };
-    Ok(Shape { code, modifier })
+    Ok(Some(Shape { code, modifier }))
 }
 
 /// ENUM, SET and CHAR all come as STRING, with the real type in the first byte. A CHAR of more than 255 bytes has the upper
@@ -325,6 +335,15 @@ impl<'a> Optional<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A table of another kind of server, which somebody else follows.
+    #[test]
+    fn types_that_are_not_understood_fail_nobody_else() {
+        let body = b"\x07\0\0\0\0\0\x01\0\x01d\0\x01t\0\x03\x03\xf4\x0f\x05\xaa\xbb\xcc\x14\0\x06\x01\x01\x80";
+        let map = TableMap::parse(Flavour::MySql, body).unwrap();
+        assert_eq!((map.id, map.database, map.table, map.unknown), (7, "d", "t", Some(0xf4)));
+        assert!(TableMap::parse(Flavour::MySql, &body[..20]).is_err());
+    }
 
     #[test]
     fn strings_hide_other_types_and_long_lengths() {

@@ -146,14 +146,43 @@ fn padded<const N: usize>(bytes: &[u8], expected: &'static str) -> Result<[u8; N
     Ok(array)
 }
 
+/// Labels of an ENUM or SET, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Labels {
+    texts: Box<[Box<str>]>,
+    /// They come from the catalog, and their character set has characters that the catalog shows as `?`.
+    doubtful: bool,
+}
+
+const DOUBTFUL: CellError = unrepresentable(
+    "a label with a '?', which may stand for a character beyond U+FFFF that information_schema cannot show (SET GLOBAL \
+     binlog_row_metadata = FULL makes the server log the label itself)",
+);
+
+impl Labels {
+    /// As the table map has them.
+    pub(crate) fn logged(texts: Vec<Box<str>>) -> Self {
+        Self { texts: texts.into(), doubtful: false }
+    }
+
+    /// As `COLUMN_TYPE` has them, which is in utf8mb3: characters beyond U+FFFF are lost there, one `?` each.
+    pub(crate) fn of_catalog(texts: &[Box<str>], charset: &str) -> Self {
+        let doubtful = matches!(charset, "utf8mb4" | "utf16" | "utf16le" | "utf32" | "gb18030");
+        Self { texts: texts.into(), doubtful }
+    }
+
+    /// The label at an index from 0.
+    fn get(&self, index: usize) -> Result<&str, CellError> {
+        let label = self.texts.get(index).ok_or(malformed("the index of a label"))?;
+        if self.doubtful && label.contains('?') { Err(DOUBTFUL) } else { Ok(label) }
+    }
+}
+
 /// `ENUM`: the label of an index counted from 1. 0 stands for a value that was no label.
-pub(crate) fn push_label(index: u64, labels: &[Box<str>], out: &mut ColumnBuffer) -> Result<(), CellError> {
+pub(crate) fn push_label(index: u64, labels: &Labels, out: &mut ColumnBuffer) -> Result<(), CellError> {
     let label = match index.checked_sub(1) {
         None => "",
-        Some(place) => usize::try_from(place)
-            .ok()
-            .and_then(|place| labels.get(place))
-            .ok_or(malformed("an index of one of the labels"))?,
+        Some(place) => labels.get(usize::try_from(place).unwrap_or(usize::MAX))?,
     };
     Ok(out.push_str(label)?)
 }
@@ -161,21 +190,19 @@ pub(crate) fn push_label(index: u64, labels: &[Box<str>], out: &mut ColumnBuffer
 /// `SET`: the labels of the bits that are set, with commas between them.
 pub(crate) fn push_labels(
     mask: u64,
-    labels: &[Box<str>],
+    labels: &Labels,
     scratch: &mut Vec<u8>,
     out: &mut ColumnBuffer,
 ) -> Result<(), CellError> {
-    if labels.len() < 64 && mask >> labels.len() != 0 {
-        return Err(malformed("a set of its labels"));
-    }
     scratch.clear();
-    let mut first = true;
-    for (_, label) in labels.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1) {
-        if !first {
+    let mut rest = mask;
+    while rest != 0 {
+        let bit = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        if !scratch.is_empty() {
             scratch.push(b',');
         }
-        first = false;
-        scratch.extend_from_slice(label.as_bytes());
+        scratch.extend_from_slice(labels.get(bit)?.as_bytes());
     }
     let text = std::str::from_utf8(scratch).map_err(|_| malformed("text"))?;
     Ok(out.push_str(text)?)

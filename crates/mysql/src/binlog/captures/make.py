@@ -4,7 +4,7 @@
     make.py mysql-9.7 SERVER [NAME ..]
 
 SERVER is a running test server of integration/servers (`servers.py up mysql 9 --name SERVER`). Comments at the head of
-a script say how: `-- global: option=value, ..` is set for the script and put back afterwards.
+a script say how: `-- global: option=value, ..` is set for the script and put back afterwards; binlog_row_metadata is the server's default unless a script sets it.
 
 NAME.tsv holds, for every table of database `cap`, its columns as information_schema describes them and its rows as SELECT
 shows them at the end: lines of `table`, `column` and `row`, fields separated by tabs, with \\t, \\n, \\\\ and \\N as in
@@ -118,20 +118,22 @@ def describe(server):
 
 def capture(server, directory, name):
     script = (directory / f"{name}.sql").read_text()
-    options = dict(
-        pair.split("=") for line in re.findall(r"^-- global: (.*)$", script, re.M) for pair in line.split(", ")
-    )
+    options = {"binlog_row_metadata": "NO_LOG" if server.mariadb else "MINIMAL"}
+    for line in re.findall(r"^-- global: (.*)$", script, re.M):
+        options.update(pair.split("=") for pair in line.split(", "))
     before = {option: server.query(f"SELECT @@GLOBAL.{option}")[0][0].decode() for option in options}
     for option, value in options.items():
         server.run(f"SET GLOBAL {option} = {value}")
-    server.run("DROP DATABASE IF EXISTS cap")
-    server.run("FLUSH BINARY LOGS")
-    file = server.binlog()
-    server.run(script)
-    lines = describe(server)
-    server.run("FLUSH BINARY LOGS")
-    for option, value in before.items():
-        server.run(f"SET GLOBAL {option} = {value if value.isdigit() else repr(value)}")
+    try:
+        server.run("DROP DATABASE IF EXISTS cap")
+        server.run("FLUSH BINARY LOGS")
+        file = server.binlog()
+        server.run(script)
+        lines = describe(server)
+        server.run("FLUSH BINARY LOGS")
+    finally:
+        for option, value in before.items():
+            server.run(f"SET GLOBAL {option} = {value if value.isdigit() else repr(value)}")
     info = json.loads(subprocess.run([SERVERS, "info", server.name], capture_output=True, check=True).stdout)
     (directory / f"{name}.binlog").write_bytes((pathlib.Path(info["data"]) / file).read_bytes())
     (directory / f"{name}.tsv").write_bytes(lines)

@@ -99,9 +99,9 @@ fn fold(buffer: RowBuffer) -> Rows {
     let keys = |old: bool, row: usize| {
         let mut key = Vec::new();
         if old {
-            buffer.encode_old_key(row, &mut key)
+            buffer.encode_old_key(row, &mut key);
         } else {
-            buffer.encode_image_key(row, &mut key)
+            buffer.encode_image_key(row, &mut key);
         }
         key
     };

@@ -1,5 +1,6 @@
 //! What a server says of its tables, and whether a cell of the lake is the value that it shows.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use calve_core::{Column, ColumnBuffer, ColumnType, NativeType, TableName, TableSchema, Values};
@@ -14,9 +15,12 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<Option<String>>>,
 }
 
+/// A table as far as it was read: its key as place in the key and column, its rows.
+type Described = (TableSchema, Vec<(usize, usize)>, Vec<Vec<Option<String>>>);
+
 /// Reads what `make.py` wrote.
 pub(super) fn tables(text: &str) -> Vec<Table> {
-    let mut tables: Vec<(TableSchema, Vec<(usize, usize)>, Vec<Vec<Option<String>>>)> = Vec::new();
+    let mut tables: Vec<Described> = Vec::new();
     for line in text.lines() {
         let mut fields = line.split('\t').map(unescape);
         let tag = fields.next().flatten().unwrap();
@@ -39,7 +43,7 @@ pub(super) fn tables(text: &str) -> Vec<Table> {
             other => panic!("{other}"),
         }
     }
-    let finish = |(mut schema, mut key, rows): (TableSchema, Vec<(usize, usize)>, _)| {
+    let finish = |(mut schema, mut key, rows): Described| {
         key.sort_unstable();
         schema.key = key.into_iter().map(|(_, column)| column).collect();
         Table { schema: Arc::new(schema), rows }
@@ -111,8 +115,8 @@ pub(super) fn show(column: &Column, buffer: &ColumnBuffer, row: usize) -> Option
     if buffer.is_null(row) {
         return None;
     }
-    let decimals = DeclaredType::parse(&column.native.name).unwrap().numbers.first().copied().unwrap_or(0);
     let declared = DeclaredType::parse(&column.native.name).unwrap();
+    let decimals = declared.numbers.first().copied().unwrap_or(0);
     Some(match (&column.ty, buffer.values()) {
         (ColumnType::Boolean, Values::Boolean(bits)) => u8::from(bits.get_bit(row)).to_string(),
         (ColumnType::Int, Values::Int32(v)) => v[row].to_string(),
@@ -131,7 +135,10 @@ pub(super) fn show(column: &Column, buffer: &ColumnBuffer, row: usize) -> Option
             String::from_utf8(cell(offsets, data, row).to_vec()).unwrap()
         }
         (ColumnType::Binary, Values::Bytes { offsets, data }) => {
-            cell(offsets, data, row).iter().map(|byte| format!("{byte:02X}")).collect()
+            cell(offsets, data, row).iter().fold(String::new(), |mut hex, byte| {
+                write!(hex, "{byte:02X}").unwrap();
+                hex
+            })
         }
         other => panic!("{declared:?}: {other:?}"),
     })

@@ -20,7 +20,7 @@ fn read(capture: &Capture, unwanted: bool) -> Model {
 
 /// Whether every row of the capture can be read.
 fn is_whole(capture: &Capture) -> bool {
-    !capture.name.ends_with("unfit") && !capture.name.ends_with("not_full")
+    !["unfit", "not_full", "lost_labels", "generated"].iter().any(|name| capture.name.ends_with(name))
 }
 
 /// Rows that only one side has, as lines.
@@ -51,7 +51,7 @@ fn differences(capture: &Capture) -> Vec<String> {
 fn rows_decoded_from_the_log_are_those_that_select_shows() {
     let captures = captures();
     let rows: usize = captures.iter().flat_map(|capture| &capture.tables).map(|table| table.rows.len()).sum();
-    assert!(captures.len() >= 33 && rows > 850, "{} captures of {rows} rows", captures.len());
+    assert!(captures.len() >= 40 && rows > 1000, "{} captures of {rows} rows", captures.len());
     let found: Vec<String> = captures.iter().filter(|capture| is_whole(capture)).flat_map(differences).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -99,6 +99,51 @@ fn what_does_not_fit_stops_its_table() {
         let rows = model.fold();
         let rows = |table: &str| rows.iter().find(|(name, _)| name == table).unwrap().1.len();
         assert_eq!((rows("negative_time"), rows("zero_key"), rows("fine")), (1, 0, 2));
+    }
+}
+
+/// `?` in a label of the catalog may be a character that it cannot show: only rows that hold such a label stop.
+#[test]
+fn labels_that_the_catalog_cannot_show_stop_their_table() {
+    for server in ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"] {
+        let model = read(&capture(&format!("{server}/lost_labels")), false);
+        let stopped: Vec<&str> = model.stops.iter().map(|(table, _)| &**table).collect();
+        assert_eq!(stopped, ["doubtful_enum", "doubtful_set"], "{:?}", model.stops);
+        assert!(model.stops.iter().all(|(_, why)| why.contains("binlog_row_metadata = FULL")), "{:?}", model.stops);
+        let rows: Vec<usize> = model.fold().iter().map(|(_, rows)| rows.len()).collect();
+        assert_eq!(rows, [1, 1, 2]);
+    }
+}
+
+/// MySQL logs computed columns like others. MariaDB logs them of rows that come, and since 11 not of rows that change: their
+/// tables can be followed without them, which takes the names of the columns in the log.
+#[test]
+fn computed_columns_are_followed_where_they_are_logged() {
+    assert_eq!(differences(&capture("mysql-9.7/generated")), Vec::<String>::new());
+    for (server, logged) in [("mariadb-10.11", true), ("mariadb-11.8", false)] {
+        let mut capture = capture(&format!("{server}/generated"));
+        // What system versioning adds to the key is in the log, and in no catalog.
+        let found = differences(&capture);
+        let of = |table: &str| found.iter().filter(|line| line.contains(table)).collect::<Vec<_>>();
+        assert!(of("versioned stopped: the primary key is (id, row_end) in the log").len() >= 3, "{found:?}");
+        assert_eq!(
+            of("computed stopped: row image not full: a change of a row was logged without column v").len() >= 2,
+            !logged
+        );
+        assert_eq!(
+            of("stored_ stopped: row image not full: a change of a row was logged without column s").len() >= 2,
+            !logged
+        );
+        capture.tables.retain(|table| table.schema.table.name != "versioned");
+        if !logged {
+            for table in &mut capture.tables {
+                let mut schema = (*table.schema).clone();
+                schema.columns.remove(2);
+                table.schema = std::sync::Arc::new(schema);
+                table.rows.iter_mut().for_each(|row| drop(row.remove(2)));
+            }
+        }
+        assert_eq!(differences(&capture), Vec::<String>::new(), "{server}");
     }
 }
 
@@ -243,8 +288,8 @@ fn transactions_are_named_as_they_were_executed() {
     let tags: Vec<(&str, u64)> = tags.iter().map(|(tag, number)| (tag.as_str(), *number)).collect();
     let [.., (_, first), (_, _), (_, _), last] = *tags else { panic!("{tags:?}") };
     assert!(first > 1, "untagged transactions come before");
-    let tagged = &tags[tags.len() - 3..tags.len() - 1];
-    assert!(tagged[0].0 == "calve_tag" && tagged[1] == ("calve_tag", tagged[0].1 + 1) && last.0.is_empty(), "{tags:?}");
+    let [.., one, second, _] = *tags else { panic!("{tags:?}") };
+    assert!(one.0 == "calve_tag" && second == ("calve_tag", one.1 + 1) && last.0.is_empty(), "{tags:?}");
     // Microseconds of this century, the same on the one server there is.
     for (immediate, original) in clocks {
         assert!(immediate == original && (1_500_000_000_000_000..5_000_000_000_000_000).contains(&immediate));
@@ -268,24 +313,24 @@ fn transactions_are_named_as_they_were_executed() {
     });
 
     for server in ["mariadb-10.11", "mariadb-11.8"] {
-        let mut last = None;
+        let mut before = None;
         let (mut listed, mut ctas) = (false, 0);
         each_event(&format!("{server}/changes"), |event| match event {
-            Event::GtidList(list) => {
+            Event::GtidList(known) => {
                 listed = true;
-                last = list.last().map(|(_, gtid)| gtid.sequence);
+                before = known.last().map(|(_, gtid)| gtid.sequence);
             }
             Event::MariaGtid(gtid) => {
                 assert_eq!(gtid.domain, 0);
                 // Domain by domain without gaps, on from where the file before ended.
-                assert_eq!(Some(gtid.gtid.sequence), last.map(|last| last + 1));
+                assert_eq!(Some(gtid.gtid.sequence), before.map(|number| number + 1));
                 // CREATE TABLE .. SELECT is the one DDL that is a transaction of rows as well.
                 ctas += usize::from(gtid.ddl && !gtid.standalone);
-                last = Some(gtid.gtid.sequence);
+                before = Some(gtid.gtid.sequence);
             }
             _ => {}
         });
-        assert!(listed && last.is_some() && ctas == 1);
+        assert!(listed && before.is_some() && ctas == 1);
     }
 }
 
