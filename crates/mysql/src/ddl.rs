@@ -6,7 +6,7 @@
 
 mod alter;
 mod kind;
-mod token;
+pub(crate) mod token;
 
 use calve_core::TableName;
 

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "called by the source")]
 
 mod charset;
+mod check;
 mod config;
 mod connection;
 mod ddl;
@@ -17,6 +18,7 @@ mod settings;
 mod sql;
 mod types;
 
+pub use check::check;
 pub use config::{ConnectConfig, Host, RootCertificates, SslMode};
 pub use pipeline::list_tables;
 pub use settings::MySqlSettings;

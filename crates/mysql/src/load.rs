@@ -192,16 +192,16 @@ impl LoadReader for SnapshotReader {
 /// A user who may is told to have its session not do so; for another, a table is locked against ALTER from its first piece
 /// to the end of the load.
 async fn take_snapshot(conn: &mut Conn, flavour: Flavour) -> Result<()> {
-    if flavour == Flavour::MariaDb
-        && let Err(error) = conn.query_drop("SET SESSION sql_log_bin = 0").await
-    {
-        tracing::info!(%error, "tables stay locked against ALTER until the load ends; GRANT BINLOG ADMIN mends it");
-    }
     const STATEMENTS: [&str; 3] = [
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         "SAVEPOINT piece",
     ];
+    if flavour == Flavour::MariaDb
+        && let Err(error) = conn.query_drop("SET SESSION sql_log_bin = 0").await
+    {
+        tracing::info!(%error, "tables stay locked against ALTER until the load ends; GRANT BINLOG ADMIN mends it");
+    }
     for statement in STATEMENTS {
         conn.query_drop(statement).await.map_err(|error| sql_error("cannot take a snapshot of the tables", &error))?;
     }
@@ -433,13 +433,11 @@ async fn read(
         }
     }
     drop(rows);
-    match fault {
-        Some(fault) => Err(fault),
-        None => {
-            held.extend(Some(buffer).filter(|buffer| !buffer.is_empty()));
-            Ok(held)
-        }
+    if let Some(fault) = fault {
+        return Err(fault);
     }
+    held.extend(Some(buffer).filter(|buffer| !buffer.is_empty()));
+    Ok(held)
 }
 
 #[cfg(all(test, feature = "servers"))]
