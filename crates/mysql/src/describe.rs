@@ -165,6 +165,19 @@ impl CatalogTable {
                 format!("ALTER TABLE {} DROP COLUMN .., and compute them where they are read; or leave the table out", qualified(table)),
             ));
         }
+        if !server.binlog_row_metadata.eq_ignore_ascii_case("FULL") {
+            let unclear = self.columns.iter().filter(|column| column.has_unclear_labels());
+            findings.extend(unclear.map(|column| {
+                Finding::error(
+                    format!(
+                        "a label of column {} of table {table} has a question mark, or a character beyond U+FFFF, for which the \
+                         catalog shows a question mark",
+                        identifier(&column.name)
+                    ),
+                    "set binlog_row_metadata = FULL, so that the log says which",
+                )
+            }));
+        }
         let mut seen = BTreeSet::new();
         for (name, column) in self.columns(server) {
             if let Err(Unsupported(what)) = column {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use calve_core::{BinlogOffset, BinlogPosition, ColumnType};
 use calve_testkit::servers::{BINLOG_SERVERS, Database, Kind as ServerKind, REPLICATION_USER, Server as TestServer};
 
+use mysql_async::{Row, Value};
+
 use super::*;
 use crate::key_text::cell_text;
 

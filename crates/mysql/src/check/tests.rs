@@ -25,6 +25,7 @@ async fn tables_that_cannot_be_followed_are_named_with_what_mends_them() {
             "CREATE VIEW seen AS SELECT * FROM good",
             "CREATE TABLE parent (id INT PRIMARY KEY)",
             "CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT fk FOREIGN KEY (p) REFERENCES parent (id) ON DELETE SET NULL)",
+            "CREATE TABLE labelled (id INT PRIMARY KEY, e ENUM('🧊','b'), f ENUM('?') CHARACTER SET latin1)",
             "CREATE TABLE made (id INT PRIMARY KEY, v INT AS (id + 1) VIRTUAL, s INT AS (id + 1) STORED)",
         ];
         if kind == Kind::MariaDb {
@@ -47,6 +48,7 @@ async fn tables_that_cannot_be_followed_are_named_with_what_mends_them() {
             "parent",
             "child",
             "made",
+            "labelled",
             "versioned",
             "counted",
             "vectors",
@@ -65,6 +67,8 @@ async fn tables_that_cannot_be_followed_are_named_with_what_mends_them() {
             ("made has generated columns", "DROP COLUMN", drops_generated),
             ("versioned is system-versioned", "DROP SYSTEM VERSIONING", mariadb),
             ("counted is a sequence", "leave it out", mariadb),
+            ("a label of column `e`", "binlog_row_metadata", true),
+            ("a label of column `f`", "", false),
             ("column `v` of table", "ALTER TABLE", !mariadb),
             ("@'%' may not", "GRANT", false),
             ("proxy", "", false),
