@@ -7,6 +7,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 use uuid::Uuid;
 
+use crate::describe::catalog::CatalogColumn;
 use crate::error::sql_error;
 
 /// The two servers, where they differ.
@@ -131,10 +132,10 @@ impl Server {
         self.flavour == Flavour::MariaDb || self.gtid_mode.eq_ignore_ascii_case("ON")
     }
 
-    /// Whether the log carries generated columns, stored and virtual alike. MySQL's always does, and MariaDB's of 10.11; 11.8
+    /// Whether the log carries the column. Generated ones, stored and virtual, MySQL's does, and MariaDB's of 10.11; 11.8
     /// leaves both kinds out of the images of updates and deletes, whatever `binlog_row_image` is.
-    pub(crate) fn logs_generated_columns(&self) -> bool {
-        self.flavour == Flavour::MySql || self.version < (11, 0, 0)
+    pub(crate) fn logs(&self, column: &CatalogColumn) -> bool {
+        !column.is_generated() || self.flavour == Flavour::MySql || self.version < (11, 0, 0)
     }
 
     /// The statement that says where the log ends.

@@ -64,7 +64,7 @@ async fn tables_that_cannot_be_followed_are_named_with_what_mends_them() {
             ("seen is a view", "leave it out", true),
             ("absent does not exist", "GRANT SELECT", true),
             ("foreign key `fk`", "RESTRICT", mariadb),
-            ("made has generated columns", "DROP COLUMN", drops_generated),
+            ("generated columns of table", "binlog_row_metadata", drops_generated),
             ("versioned is system-versioned", "DROP SYSTEM VERSIONING", mariadb),
             ("counted is a sequence", "leave it out", mariadb),
             ("a label of column `e`", "binlog_row_metadata", true),
