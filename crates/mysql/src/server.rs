@@ -7,7 +7,6 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 use uuid::Uuid;
 
-use crate::describe::catalog::CatalogColumn;
 use crate::error::sql_error;
 
 /// The two servers, where they differ.
@@ -134,7 +133,7 @@ impl Server {
 
     /// Whether the log carries the column. Generated ones, stored and virtual, MySQL's does, and MariaDB's of 10.11; 11.8
     /// leaves both kinds out of the images of updates and deletes, whatever `binlog_row_image` is.
-    pub(crate) fn logs(&self, column: &CatalogColumn) -> bool {
+    pub(crate) fn logs(&self, column: &crate::describe::catalog::CatalogColumn) -> bool {
         !column.is_generated() || self.flavour == Flavour::MySql || self.version < (11, 0, 0)
     }
 
