@@ -111,6 +111,9 @@ impl fmt::Debug for Charset {
     }
 }
 
+#[cfg(all(test, feature = "servers"))]
+mod server_tests;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +154,9 @@ mod tests {
             ("gbk", b"\xff\xff", None),
             ("gb2312", b"\xd6\xd0", Some("中")),
             ("gb18030", b"\xd6\xd0\x95\x30\xdf\x36", Some("中🧊")),
+            ("gb18030", b"a\xa3\xa0b\x84\x31\x82\x36", Some("a\u{e5e5}b\u{fe10}")),
             ("gb18030", b"\x94\x39", None),
+            ("gb18030", b"\x80", None),
             ("big5", b"\xa4\xa4", Some("中")),
             ("sjis", b"\x93\xfa\x96\x7b\xb1", Some("日本ｱ")),
             ("cp932", b"\x87\x40", Some("①")),

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use calve_core::{Error, ErrorKind, Result, Secret};
 use mysql_async::prelude::Queryable;
-use mysql_async::{ClientIdentity, Conn, DriverError, Error as SqlError, IoError, OptsBuilder, SslOpts};
+use mysql_async::{ClientIdentity, Conn, DriverError, Error as SqlError, OptsBuilder, SslOpts};
 
 use crate::config::{ConnectConfig, Host, RootCertificates, SslMode};
-use crate::error::{is_certificate, login_error, sql_error};
+use crate::error::{is_tls, login_error, sql_error};
 
 /// The largest packet that the protocol allows for. A smaller limit would end the stream for ever at the first event above it.
 const MAX_PACKET: usize = 1 << 30;
@@ -92,9 +92,8 @@ async fn connect(config: &ConnectConfig) -> Result<Conn> {
 /// Whether TLS is what failed.
 fn no_tls(error: &SqlError) -> bool {
     match error {
-        SqlError::Driver(DriverError::NoClientSslFlagFromServer) | SqlError::Io(IoError::Tls(_)) => true,
-        SqlError::Io(IoError::Io(cause)) => is_certificate(cause),
-        _ => false,
+        SqlError::Driver(DriverError::NoClientSslFlagFromServer) => true,
+        other => is_tls(other),
     }
 }
 
@@ -111,6 +110,7 @@ fn options(config: &ConnectConfig) -> OptsBuilder {
         .tcp_keepalive(Some(KEEPALIVE_IDLE))
         // It would move to the socket that the server names, which need not be this server's here.
         .prefer_socket(false)
+        // The driver leaves these out where TLS is on.
         .connect_attribute("program_name", config.application_name.as_str());
     match &config.host {
         Host::Tcp(name, port) => options.ip_or_hostname(name.as_str()).tcp_port(*port),
@@ -123,7 +123,7 @@ fn tls(config: &ConnectConfig) -> Result<Option<SslOpts>> {
     if config.ssl_mode == SslMode::Disabled || matches!(config.host, Host::Unix(_)) {
         return Ok(None);
     }
-    let mut options = SslOpts::default().with_disable_built_in_roots(true);
+    let mut options = SslOpts::default();
     if let Some((certificate, key)) = &config.client_certificate {
         let (certificate, key) = (read("ssl-cert", certificate)?, read("ssl-key", key)?);
         options = options.with_client_identity(Some(ClientIdentity::new(certificate.into(), key.into())));
@@ -134,7 +134,7 @@ fn tls(config: &ConnectConfig) -> Result<Option<SslOpts>> {
                 RootCertificates::File(path) => read("ssl-ca", path)?,
                 RootCertificates::System => system_roots()?,
             };
-            options = options.with_root_certs(vec![roots.into()]);
+            options = options.with_root_certs(vec![roots.into()]).with_disable_built_in_roots(true);
         }
         _ => options = options.with_danger_accept_invalid_certs(true),
     }
@@ -171,3 +171,7 @@ fn system_roots() -> Result<Vec<u8>> {
 fn config_error(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Config, message)
 }
+
+#[cfg(all(test, feature = "servers"))]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@
 
 mod alter;
 mod kind;
-mod token;
+pub(crate) mod token;
 
 use calve_core::TableName;
 
@@ -24,8 +24,8 @@ pub(crate) enum DdlEffect {
     Dropped(TableName),
     /// One of the two names is followed, or both.
     Renamed { from: TableName, to: TableName },
-    /// A table of this name was made; an earlier one is gone. Where there was one and the statement says IF NOT EXISTS, the
-    /// server does nothing, and logs it all the same.
+    /// A table of this name was made; an earlier one is gone. Where there was one and the statement says IF NOT EXISTS, nothing
+    /// was done, which MySQL logs all the same.
     Created { table: TableName, if_not_exists: bool },
     /// `columns`: columns, their types, names, order or character sets, or the primary key; otherwise only what leaves rows
     /// and their decoding alone, such as other indexes.
@@ -307,5 +307,7 @@ impl<'a> Reading<'a> {
     }
 }
 
+#[cfg(all(test, feature = "servers"))]
+mod server_tests;
 #[cfg(test)]
 mod tests;

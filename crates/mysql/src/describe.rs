@@ -14,7 +14,7 @@ use mysql_async::Conn;
 use crate::server::Server;
 use crate::sql::{identifier, literal, qualified};
 use crate::types::{Unsupported, column_type};
-use catalog::CatalogTable;
+use catalog::{CatalogColumn, CatalogTable};
 
 /// Databases of the server itself.
 pub(crate) const SYSTEM_SCHEMAS: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
@@ -50,6 +50,10 @@ pub(crate) fn account(text: &str) -> String {
     }
 }
 
+fn quoted(column: &CatalogColumn) -> String {
+    identifier(&column.name)
+}
+
 impl CatalogTable {
     /// The schema, if every rule holds.
     pub(crate) fn schema(&self, server: &Server) -> std::result::Result<Arc<TableSchema>, Finding> {
@@ -58,7 +62,7 @@ impl CatalogTable {
         }
         let columns = self.columns(server).into_iter().map(|(_, column)| column.map_err(|_| ())).collect();
         // The rules hold, so neither is missing.
-        let (columns, key): (std::result::Result<Vec<Column>, ()>, _) = (columns, self.key_positions());
+        let (columns, key): (std::result::Result<Vec<Column>, ()>, _) = (columns, self.key_positions(server));
         match (columns, key) {
             (Ok(columns), Some(key)) => {
                 Ok(Arc::new(TableSchema { table: self.table.clone(), native_id: 0, columns, key }))
@@ -67,9 +71,14 @@ impl CatalogTable {
         }
     }
 
+    /// The columns that are replicated: those that the log carries.
+    fn logged<'a>(&'a self, server: &'a Server) -> impl Iterator<Item = &'a CatalogColumn> {
+        self.columns.iter().filter(|column| server.logs(column))
+    }
+
     /// Columns by name, each with its types or why it has none.
-    fn columns(&self, server: &Server) -> Vec<(&str, std::result::Result<Column, Unsupported>)> {
-        let of = |column: &catalog::CatalogColumn| {
+    fn columns<'a>(&'a self, server: &'a Server) -> Vec<(&'a str, std::result::Result<Column, Unsupported>)> {
+        let of = |column: &CatalogColumn| {
             let (ty, native) = column_type(server.flavour, &column.ty)?;
             let in_key = self.key.iter().any(|part| part.column == column.name);
             // A zero date becomes NULL even where the source allows none; in a key it stops the table.
@@ -77,12 +86,13 @@ impl CatalogTable {
             let nullable = column.nullable || (may_be_zero && !in_key);
             Ok(Column { name: column.name.clone(), ty, nullable, native })
         };
-        self.columns.iter().map(|column| (column.name.as_str(), of(column))).collect()
+        self.logged(server).map(|column| (column.name.as_str(), of(column))).collect()
     }
 
-    /// Positions of the key's columns. None where there is no key, or the user does not see all of its columns.
-    fn key_positions(&self) -> Option<Vec<usize>> {
-        let position = |part: &catalog::KeyPart| self.columns.iter().position(|column| column.name == part.column);
+    /// Positions of the key's columns. None where there is no key, the user does not see all of its columns, or the log does
+    /// not carry them.
+    fn key_positions(&self, server: &Server) -> Option<Vec<usize>> {
+        let position = |part: &catalog::KeyPart| self.logged(server).position(|column| column.name == part.column);
         self.key.iter().map(position).collect::<Option<Vec<_>>>().filter(|key| !key.is_empty())
     }
 
@@ -133,6 +143,13 @@ impl CatalogTable {
         let columns = self.columns(server);
         for part in &self.key {
             match columns.iter().find(|(column, _)| *column == part.column) {
+                None if self.columns.iter().any(|column| column.name == part.column) => findings.push(Finding::error(
+                    format!(
+                        "key column {} of table {table} is generated, which the log does not carry",
+                        identifier(&part.column)
+                    ),
+                    format!("ALTER TABLE {name} DROP PRIMARY KEY, ADD PRIMARY KEY (..) over other columns"),
+                )),
                 None => findings.push(Finding::error(
                     format!("the user may not read key column {} of table {table}", identifier(&part.column)),
                     format!("GRANT SELECT ON {name} TO {}", account(&self.account)),
@@ -152,18 +169,34 @@ impl CatalogTable {
 
     fn column_findings(&self, server: &Server, findings: &mut Vec<Finding>) {
         let table = &self.table;
-        let generated: Vec<String> =
-            self.columns.iter().filter(|column| column.is_generated()).map(|column| identifier(&column.name)).collect();
-        if !generated.is_empty() && !server.logs_generated_columns() {
-            findings.push(Finding::error(
-                format!(
-                    "table {table} has generated columns, which MariaDB {}.{} leaves out of the log when rows change: {}",
-                    server.version.0,
-                    server.version.1,
-                    generated.join(", ")
-                ),
-                format!("ALTER TABLE {} DROP COLUMN .., and compute them where they are read; or leave the table out", qualified(table)),
-            ));
+        let full_metadata = server.binlog_row_metadata.eq_ignore_ascii_case("FULL");
+        let generated: Vec<String> = self.columns.iter().filter(|column| !server.logs(column)).map(quoted).collect();
+        if !generated.is_empty() {
+            let what = format!(
+                "generated columns of table {table} are left out of the lake, because MariaDB {}.{} leaves them out of the \
+                 log when rows change: {}",
+                server.version.0,
+                server.version.1,
+                generated.join(", ")
+            );
+            findings.push(if full_metadata {
+                Finding::warning(what, "compute them where the table is read")
+            } else {
+                Finding::error(what, "set binlog_row_metadata = FULL, so that the log says which columns it has")
+            });
+        }
+        if !full_metadata {
+            let unclear = self.columns.iter().filter(|column| column.has_unclear_labels());
+            findings.extend(unclear.map(|column| {
+                Finding::error(
+                    format!(
+                        "a label of column {} of table {table} has a question mark, or a character beyond U+FFFF, for which the \
+                         catalog shows a question mark",
+                        quoted(column)
+                    ),
+                    "set binlog_row_metadata = FULL, so that the log says which",
+                )
+            }));
         }
         let mut seen = BTreeSet::new();
         for (name, column) in self.columns(server) {
@@ -187,3 +220,6 @@ impl CatalogTable {
         }
     }
 }
+
+#[cfg(all(test, feature = "servers"))]
+mod tests;

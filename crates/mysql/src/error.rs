@@ -148,7 +148,7 @@ pub(crate) fn login_error(config: &ConnectConfig, error: &SqlError) -> Error {
             SqlError::Driver(DriverError::UnknownAuthPlugin { .. } | DriverError::CleartextPluginDisabled) => {
                 "let the user log in with caching_sha2_password or mysql_native_password"
             }
-            SqlError::Io(IoError::Tls(_)) => {
+            error if is_tls(error) => {
                 "check ssl-ca and the names in the server's certificate, which must be of X.509 version 3; ssl-mode=REQUIRED \
                  does not check it"
             }
@@ -210,14 +210,13 @@ pub(crate) fn login_error(config: &ConnectConfig, error: &SqlError) -> Error {
 /// Errors that are not the server's: the network passes, the rest must be mended.
 fn transport_kind(error: &SqlError) -> ErrorKind {
     match error {
-        SqlError::Io(IoError::Io(cause)) => match cause.kind() {
+        SqlError::Io(IoError::Io(cause)) if !is_tls(error) => match cause.kind() {
             // The file of a key or certificate; the socket's file comes back with the server.
             io::ErrorKind::PermissionDenied => ErrorKind::Config,
-            io::ErrorKind::InvalidData if is_certificate(cause) => ErrorKind::Config,
             _ => ErrorKind::Retry,
         },
-        // Also a certificate that was just renewed on one side; but one that cannot be checked does not mend itself.
-        SqlError::Io(IoError::Tls(_))
+        // A certificate that cannot be checked does not mend itself.
+        SqlError::Io(_)
         | SqlError::Url(_)
         | SqlError::Driver(
             DriverError::NoClientSslFlagFromServer
@@ -231,13 +230,20 @@ fn transport_kind(error: &SqlError) -> ErrorKind {
     }
 }
 
-/// rustls hands a handshake that failed over inside an I/O error.
-pub(crate) fn is_certificate(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
+/// Whether it was the handshake of TLS that failed. rustls hands such an error over inside one of I/O.
+pub(crate) fn is_tls(error: &SqlError) -> bool {
+    match error {
+        SqlError::Io(IoError::Tls(_)) => true,
+        SqlError::Io(IoError::Io(cause)) => {
+            cause.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
+        }
+        _ => false,
+    }
 }
 
 fn transport_text(error: &SqlError) -> String {
     match error {
+        SqlError::Io(IoError::Io(cause)) if is_tls(error) => format!("TLS: {}", one_line(&cause.to_string())),
         SqlError::Io(IoError::Io(cause)) => one_line(&cause.to_string()),
         SqlError::Io(IoError::Tls(cause)) => format!("TLS: {}", one_line(&cause.to_string())),
         // Its own text would show the packet, or a value.

@@ -6,6 +6,7 @@
 
 mod binlog;
 mod charset;
+mod check;
 mod config;
 mod connection;
 mod ddl;
@@ -30,6 +31,7 @@ mod types;
 mod witness;
 mod xa_search;
 
+pub use check::check;
 pub use config::{ConnectConfig, Host, RootCertificates, SslMode};
 pub use pipeline::list_tables;
 pub use settings::MySqlSettings;

@@ -8,32 +8,29 @@
 mod cell;
 mod cut;
 mod queue;
+mod table;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use calve_core::{
-    Error, ErrorKind, Finding, LoadEvent, LoadReader, Position, Result, RowBuffer, RowOp, StopReason, TableName,
-    TableSchema,
+    Error, ErrorKind, LoadEvent, LoadReader, Position, Result, RowBuffer, StopReason, TableName, TableSchema,
 };
 use futures::future;
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Row, Value};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::config::ConnectConfig;
 use crate::connection;
-use crate::describe::catalog::{self, CatalogTable};
-use crate::describe::missing;
+use crate::describe::catalog;
 use crate::error::{code, server_error, sql_error};
 use crate::server::{Flavour, Server};
-use crate::sql::identifier;
-use cell::{Fault, Kind};
-use cut::{Cutter, PIECE_ROWS, Range, read_error};
+use cut::{PIECE_ROWS, Range, read_error};
 use queue::{Job, Queue};
+use table::{LoadTable, PieceFault};
 
 /// A buffer is handed over when it holds this many rows or bytes.
 const BUFFER_ROWS: usize = 8192;
@@ -50,17 +47,6 @@ pub(crate) trait SnapshotPositions: Send {
 
     /// Called when all were taken, on the connections that hold them. Nothing after this position may be visible in any.
     async fn after(&mut self, snapshots: &mut [Conn]) -> Result<Position>;
-}
-
-/// A table that can be read.
-#[derive(Debug)]
-struct LoadTable {
-    schema: Arc<TableSchema>,
-    estimated_rows: Option<u64>,
-    kinds: Vec<Kind>,
-    /// Columns that were told about for a zero date.
-    zero_dates_told: Vec<AtomicBool>,
-    cutter: Cutter,
 }
 
 enum Message {
@@ -192,16 +178,16 @@ impl LoadReader for SnapshotReader {
 /// A user who may is told to have its session not do so; for another, a table is locked against ALTER from its first piece
 /// to the end of the load.
 async fn take_snapshot(conn: &mut Conn, flavour: Flavour) -> Result<()> {
-    if flavour == Flavour::MariaDb
-        && let Err(error) = conn.query_drop("SET SESSION sql_log_bin = 0").await
-    {
-        tracing::info!(%error, "tables stay locked against ALTER until the load ends; GRANT BINLOG ADMIN mends it");
-    }
     const STATEMENTS: [&str; 3] = [
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         "SAVEPOINT piece",
     ];
+    if flavour == Flavour::MariaDb
+        && let Err(error) = conn.query_drop("SET SESSION sql_log_bin = 0").await
+    {
+        tracing::info!(%error, "tables stay locked against ALTER until the load ends; GRANT BINLOG ADMIN mends it");
+    }
     for statement in STATEMENTS {
         conn.query_drop(statement).await.map_err(|error| sql_error("cannot take a snapshot of the tables", &error))?;
     }
@@ -212,118 +198,6 @@ async fn take_snapshot(conn: &mut Conn, flavour: Flavour) -> Result<()> {
 async fn release_locks(conn: &mut Conn) -> Result<()> {
     let released = conn.query_drop("ROLLBACK TO SAVEPOINT piece").await;
     released.map_err(|error| sql_error("cannot release the locks on the tables being read", &error))
-}
-
-impl LoadTable {
-    fn of(
-        server: &Server,
-        table: &TableName,
-        found: Option<CatalogTable>,
-        piece_rows: u64,
-    ) -> std::result::Result<Self, StopReason> {
-        let refused = |state: &str, finding: &Finding| StopReason {
-            state: state.to_owned(),
-            detail: finding.what.clone(),
-            remedy: format!("{}; then run `calve reload {table}`", finding.remedy),
-        };
-        let found = found.ok_or_else(|| refused("dropped", &missing(table)))?;
-        let schema = found.schema(server).map_err(|finding| refused("schema changed", &finding))?;
-        let kinds = schema.columns.iter().map(Kind::of).collect::<Option<Vec<_>>>().ok_or_else(|| {
-            let what = format!("table {table} has a column of a type that cannot be read");
-            refused("schema changed", &Finding::error(what, "run `calve check`"))
-        })?;
-        let zero_dates_told = schema.columns.iter().map(|_| AtomicBool::new(false)).collect();
-        let cutter = Cutter::of(&found, &schema, piece_rows);
-        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, zero_dates_told, cutter })
-    }
-
-    fn select(&self, range: &Range) -> String {
-        let columns: Vec<String> = self.schema.columns.iter().map(|column| identifier(&column.name)).collect();
-        format!("SELECT {}{}", columns.join(", "), self.cutter.rows_of(range))
-    }
-
-    /// Appends a row; returns about how many bytes it has.
-    fn push(&self, row: &Row, scratch: &mut Vec<u8>, buffer: &mut RowBuffer) -> std::result::Result<usize, PieceFault> {
-        let mut bytes = 0;
-        for (at, kind) in self.kinds.iter().enumerate() {
-            let value = row.as_ref(at).unwrap_or(&Value::NULL);
-            bytes += match value {
-                Value::Bytes(value) => value.len() + 4,
-                _ => 8,
-            };
-            if let Err(fault) = self.push_cell(at, *kind, value, scratch, buffer) {
-                buffer.discard_row();
-                return Err(fault);
-            }
-        }
-        buffer.finish_row(RowOp::Insert);
-        Ok(bytes)
-    }
-
-    fn push_cell(
-        &self,
-        at: usize,
-        kind: Kind,
-        value: &Value,
-        scratch: &mut Vec<u8>,
-        buffer: &mut RowBuffer,
-    ) -> std::result::Result<(), PieceFault> {
-        let nullable = self.schema.columns.get(at).is_some_and(|column| column.nullable);
-        let out = buffer.image(at);
-        if *value == Value::NULL {
-            if !nullable {
-                return Err(self.stop(at, "NULL, which the column does not allow"));
-            }
-            out.push_null();
-            return Ok(());
-        }
-        match kind.push(value, scratch, out) {
-            Ok(()) => Ok(()),
-            Err(Fault::ZeroDate) if nullable => {
-                out.push_null();
-                self.tell_zero_date(at);
-                Ok(())
-            }
-            Err(Fault::ZeroDate) => Err(self.stop(at, "a zero date, which no key can have")),
-            Err(Fault::Unrepresentable { what }) => Err(self.stop(at, what)),
-            Err(Fault::Full(_)) => Err(PieceFault::Full),
-            Err(fault @ Fault::Malformed { .. }) => {
-                let (table, column) = (&self.schema.table, self.column(at));
-                let message =
-                    format!("the server sent column {column} of table {table} in a form that cannot be read: {fault}");
-                Err(PieceFault::Broken(Error::new(ErrorKind::Corrupt, message)))
-            }
-        }
-    }
-
-    fn column(&self, at: usize) -> String {
-        self.schema.columns.get(at).map_or_else(String::new, |column| identifier(&column.name))
-    }
-
-    fn stop(&self, at: usize, what: &str) -> PieceFault {
-        PieceFault::Stop(StopReason {
-            state: "unrepresentable value".into(),
-            detail: format!("column {} of a row holds {what}", self.column(at)),
-            remedy: format!("change the value in the source, then run `calve reload {}`", self.schema.table),
-        })
-    }
-
-    fn tell_zero_date(&self, at: usize) {
-        let told = self.zero_dates_told.get(at).is_none_or(|told| told.swap(true, Ordering::Relaxed));
-        if !told {
-            tracing::warn!(table = %self.schema.table, column = %self.column(at), "zero dates are loaded as NULL");
-        }
-    }
-}
-
-/// Why a piece was not read to its end.
-enum PieceFault {
-    /// The table holds what the lake cannot.
-    Stop(StopReason),
-    /// A column of the buffer can take no more.
-    Full,
-    /// The connection failed, or the bytes are wrong.
-    Broken(Error),
 }
 
 /// Does jobs until none is left.
@@ -433,13 +307,11 @@ async fn read(
         }
     }
     drop(rows);
-    match fault {
-        Some(fault) => Err(fault),
-        None => {
-            held.extend(Some(buffer).filter(|buffer| !buffer.is_empty()));
-            Ok(held)
-        }
+    if let Some(fault) = fault {
+        return Err(fault);
     }
+    held.extend(Some(buffer).filter(|buffer| !buffer.is_empty()));
+    Ok(held)
 }
 
 #[cfg(all(test, feature = "servers"))]

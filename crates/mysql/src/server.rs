@@ -86,7 +86,7 @@ impl Server {
         Ok(Self::of(&variables))
     }
 
-    fn of(variables: &HashMap<String, String>) -> Self {
+    pub(crate) fn of(variables: &HashMap<String, String>) -> Self {
         let text = |name: &str| variables.get(name).map(String::as_str).unwrap_or_default();
         let on = |name: &str| matches!(text(name).to_ascii_uppercase().as_str(), "ON" | "1" | "YES" | "TRUE");
         let version_text = text("version").to_owned();
@@ -125,10 +125,15 @@ impl Server {
         self.flavour == Flavour::MariaDb || self.gtid_mode.eq_ignore_ascii_case("ON")
     }
 
-    /// Whether the log carries generated columns, stored and virtual alike. MySQL's always does, and MariaDB's of 10.11; 11.8
+    /// Whether the log carries the column. Generated ones, stored and virtual, MySQL's does, and MariaDB's of 10.11; 11.8
     /// leaves both kinds out of the images of updates and deletes, whatever `binlog_row_image` is.
-    pub(crate) fn logs_generated_columns(&self) -> bool {
-        self.flavour == Flavour::MySql || self.version < (11, 0, 0)
+    pub(crate) fn logs(&self, column: &crate::describe::catalog::CatalogColumn) -> bool {
+        !column.is_generated() || self.flavour == Flavour::MySql || self.version < (11, 0, 0)
+    }
+
+    /// The statement that says where the log ends.
+    pub(crate) fn log_status_statement(&self) -> &'static str {
+        if self.new_names() { "SHOW BINARY LOG STATUS" } else { "SHOW MASTER STATUS" }
     }
 
     /// MySQL 8.2 gave the statements about the log new names, and 8.4 took the old ones away.
@@ -162,7 +167,7 @@ async fn gtid_set(conn: &mut Conn, variable: &str) -> Result<GtidSet> {
 
 /// The end of what is written to the log. It may be ahead of what a SELECT sees.
 pub(crate) async fn binlog_end(conn: &mut Conn, server: &Server) -> Result<BinlogOffset> {
-    let sql = if server.new_names() { "SHOW BINARY LOG STATUS" } else { "SHOW MASTER STATUS" };
+    let sql = server.log_status_statement();
     let row: Option<Row> =
         conn.query_first(sql).await.map_err(|error| sql_error("cannot read where the log ends", &error))?;
     let place =
@@ -199,7 +204,8 @@ pub(crate) async fn binary_logs(conn: &mut Conn) -> Result<Vec<LogFile>> {
 }
 
 /// Where the log stood when this connection's consistent snapshot was taken (MariaDB, inside `START TRANSACTION WITH CONSISTENT
-/// SNAPSHOT`): commits of the log and of the engine are one there. None outside, or where the server does not say.
+/// SNAPSHOT`): commits of the log and of the engine are one there. Outside of one it says nothing of use. None where the
+/// server does not say.
 pub(crate) async fn binlog_snapshot(conn: &mut Conn) -> Result<Option<BinlogOffset>> {
     let failed = |error: mysql_async::Error| sql_error("cannot read where the snapshot stands in the log", &error);
     let rows: Vec<(String, String)> = conn.query("SHOW STATUS LIKE 'binlog_snapshot_%'").await.map_err(failed)?;

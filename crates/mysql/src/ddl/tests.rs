@@ -1,11 +1,11 @@
 use super::*;
 
-fn table(text: &str) -> TableName {
+pub(super) fn table(text: &str) -> TableName {
     text.parse().unwrap()
 }
 
 /// One word a kind of effect, then the table.
-fn shown(effect: &DdlEffect) -> String {
+pub(super) fn shown(effect: &DdlEffect) -> String {
     match effect {
         DdlEffect::Truncated(t) => format!("truncated {t}"),
         DdlEffect::Dropped(t) => format!("dropped {t}"),

@@ -40,6 +40,14 @@ impl CatalogColumn {
     pub(crate) fn is_generated(&self) -> bool {
         ["VIRTUAL GENERATED", "STORED GENERATED", "PERSISTENT"].iter().any(|kind| self.extra.contains(kind))
     }
+
+    /// An ENUM or SET whose labels the catalog may not show as they are: it knows no characters beyond U+FFFF.
+    pub(crate) fn has_unclear_labels(&self) -> bool {
+        let beyond = ["utf8mb4", "utf16", "utf16le", "utf32", "gb18030"];
+        ["enum", "set"].contains(&self.ty.data_type.as_str())
+            && self.ty.column_type.contains('?')
+            && self.ty.character_set.as_ref().is_some_and(|name| beyond.contains(&name.as_str()))
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use calve_core::TableName;
 use tokio::sync::Notify;
 
-use super::LoadTable;
 use super::cut::{Bound, Range};
+use super::table::LoadTable;
 
 /// Something to do for one connection.
 #[derive(Debug)]

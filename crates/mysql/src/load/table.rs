@@ -1,0 +1,142 @@
+//! A table being loaded: what is selected of it, and how a row that comes back is put into its columns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use calve_core::{Error, ErrorKind, Finding, RowBuffer, RowOp, StopReason, TableName, TableSchema};
+use mysql_async::{Row, Value};
+
+use super::cell::{Fault, Kind};
+use super::cut::{Cutter, Range};
+use crate::describe::catalog::CatalogTable;
+use crate::describe::missing;
+use crate::server::Server;
+use crate::sql::identifier;
+
+/// A table that can be read.
+#[derive(Debug)]
+pub(super) struct LoadTable {
+    pub(super) schema: Arc<TableSchema>,
+    pub(super) estimated_rows: Option<u64>,
+    kinds: Vec<Kind>,
+    /// Columns that were told about for a zero date.
+    zero_dates_told: Vec<AtomicBool>,
+    pub(super) cutter: Cutter,
+}
+
+/// Why a piece was not read to its end.
+pub(super) enum PieceFault {
+    /// The table holds what the lake cannot.
+    Stop(StopReason),
+    /// A column of the buffer can take no more.
+    Full,
+    /// The connection failed, or the bytes are wrong.
+    Broken(Error),
+}
+
+impl LoadTable {
+    pub(super) fn of(
+        server: &Server,
+        table: &TableName,
+        found: Option<CatalogTable>,
+        piece_rows: u64,
+    ) -> std::result::Result<Self, StopReason> {
+        let refused = |state: &str, finding: &Finding| StopReason {
+            state: state.to_owned(),
+            detail: finding.what.clone(),
+            remedy: format!("{}; then run `calve reload {table}`", finding.remedy),
+        };
+        let found = found.ok_or_else(|| refused("dropped", &missing(table)))?;
+        let schema = found.schema(server).map_err(|finding| refused("schema changed", &finding))?;
+        let kinds = schema.columns.iter().map(Kind::of).collect::<Option<Vec<_>>>().ok_or_else(|| {
+            let what = format!("table {table} has a column of a type that cannot be read");
+            refused("schema changed", &Finding::error(what, "run `calve check`"))
+        })?;
+        let zero_dates_told = schema.columns.iter().map(|_| AtomicBool::new(false)).collect();
+        let cutter = Cutter::of(&found, &schema, piece_rows);
+        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, zero_dates_told, cutter })
+    }
+
+    pub(super) fn select(&self, range: &Range) -> String {
+        let columns: Vec<String> = self.schema.columns.iter().map(|column| identifier(&column.name)).collect();
+        format!("SELECT {}{}", columns.join(", "), self.cutter.rows_of(range))
+    }
+
+    /// Appends a row; returns about how many bytes it has.
+    pub(super) fn push(
+        &self,
+        row: &Row,
+        scratch: &mut Vec<u8>,
+        buffer: &mut RowBuffer,
+    ) -> std::result::Result<usize, PieceFault> {
+        let mut bytes = 0;
+        for (at, kind) in self.kinds.iter().enumerate() {
+            let value = row.as_ref(at).unwrap_or(&Value::NULL);
+            bytes += match value {
+                Value::Bytes(value) => value.len() + 4,
+                _ => 8,
+            };
+            if let Err(fault) = self.push_cell(at, *kind, value, scratch, buffer) {
+                buffer.discard_row();
+                return Err(fault);
+            }
+        }
+        buffer.finish_row(RowOp::Insert);
+        Ok(bytes)
+    }
+
+    fn push_cell(
+        &self,
+        at: usize,
+        kind: Kind,
+        value: &Value,
+        scratch: &mut Vec<u8>,
+        buffer: &mut RowBuffer,
+    ) -> std::result::Result<(), PieceFault> {
+        let nullable = self.schema.columns.get(at).is_some_and(|column| column.nullable);
+        let out = buffer.image(at);
+        if *value == Value::NULL {
+            if !nullable {
+                return Err(self.stop(at, "NULL, which the column does not allow"));
+            }
+            out.push_null();
+            return Ok(());
+        }
+        match kind.push(value, scratch, out) {
+            Ok(()) => Ok(()),
+            Err(Fault::ZeroDate) if nullable => {
+                out.push_null();
+                self.tell_zero_date(at);
+                Ok(())
+            }
+            Err(Fault::ZeroDate) => Err(self.stop(at, "a zero date, which no key can have")),
+            Err(Fault::Unrepresentable { what }) => Err(self.stop(at, what)),
+            Err(Fault::Full(_)) => Err(PieceFault::Full),
+            Err(fault @ Fault::Malformed { .. }) => {
+                let (table, column) = (&self.schema.table, self.column(at));
+                let message =
+                    format!("the server sent column {column} of table {table} in a form that cannot be read: {fault}");
+                Err(PieceFault::Broken(Error::new(ErrorKind::Corrupt, message)))
+            }
+        }
+    }
+
+    fn column(&self, at: usize) -> String {
+        self.schema.columns.get(at).map_or_else(String::new, |column| identifier(&column.name))
+    }
+
+    fn stop(&self, at: usize, what: &str) -> PieceFault {
+        PieceFault::Stop(StopReason {
+            state: "unrepresentable value".into(),
+            detail: format!("column {} of a row holds {what}", self.column(at)),
+            remedy: format!("change the value in the source, then run `calve reload {}`", self.schema.table),
+        })
+    }
+
+    fn tell_zero_date(&self, at: usize) {
+        let told = self.zero_dates_told.get(at).is_none_or(|told| told.swap(true, Ordering::Relaxed));
+        if !told {
+            tracing::warn!(table = %self.schema.table, column = %self.column(at), "zero dates are loaded as NULL");
+        }
+    }
+}
