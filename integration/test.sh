@@ -7,10 +7,12 @@
 #
 # Stages: fmt clippy docs build servers unit integration crash. Logs go to target/test-logs, and to the terminal when a stage fails.
 #
-#   CALVE_TEST_POSTGRES_15, _17, _18   servers to use instead of starting some, as postgres:// URLs of superusers
+#   CALVE_TEST_POSTGRES_15, _17, _18; CALVE_TEST_MYSQL_9; CALVE_TEST_MARIADB_10_11, _11_8
+#                                      servers to use instead of starting some, as URLs of superusers
 #   CALVE_TEST_ENGINE                  docker or chroot, instead of what is found
 #   CALVE_TEST_CACHE                   where servers and readers are kept (default /var/cache/calve-test)
-#   CRASH_ROUNDS, CRASH_SEED           of the crash stage (default 20 rounds, a random seed)
+#   CRASH_ROUNDS, CRASH_SEED           of the crash stage (default 20 rounds on Postgres, 10 each on MySQL and MariaDB, and a
+#                                      random seed)
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 cd "$repository"
@@ -29,7 +31,7 @@ mkdir -p "$logs"
 export CARGO_TERM_COLOR=never
 
 # One build serves all stages: the workspace with what only tests switch on. Tests run the binary it makes.
-build=(--workspace --locked --features calve/failpoints,calve/mutations,calve-postgres/servers,calve-iceberg/servers)
+build=(--workspace --locked --features calve/failpoints,calve/mutations,calve-postgres/servers,calve-iceberg/servers,calve-mysql/servers)
 export CALVE_BIN=${CALVE_BIN:-$target/debug/calve}
 export CALVE_CRASH_BIN=${CALVE_CRASH_BIN:-$target/debug/crash}
 
@@ -104,7 +106,11 @@ integration() {
 }
 
 crash() {
-    integration/crash.sh --source postgres --rounds "${CRASH_ROUNDS:-20}" --seed "${CRASH_SEED:-$RANDOM$RANDOM}"
+    local seed=${CRASH_SEED:-$RANDOM$RANDOM} status=0
+    integration/crash.sh --source postgres --rounds "${CRASH_ROUNDS:-20}" --seed "$seed" || status=1
+    integration/crash.sh --source mysql --rounds "${CRASH_ROUNDS:-10}" --seed "$seed" || status=1
+    integration/crash.sh --source mariadb --rounds "${CRASH_ROUNDS:-10}" --seed "$seed" || status=1
+    return $status
 }
 
 # Servers and readers are fetched and built while the compiler works.

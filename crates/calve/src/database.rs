@@ -196,7 +196,7 @@ impl Witness {
     pub(crate) async fn close(self) {
         match self {
             Self::Postgres(witness) => witness.close().await,
-            Self::MySql(witness) => witness.close().await,
+            Self::MySql(witness) => witness.close(),
         }
     }
 }
@@ -218,7 +218,7 @@ impl Changes {
     pub(crate) async fn close(self) {
         match self {
             Self::Postgres(changes) => changes.close().await,
-            Self::MySql(changes) => changes.close().await,
+            Self::MySql(changes) => changes.close(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod describe;
 mod effects;
 mod error;
 mod identity;
+#[cfg(all(test, feature = "servers"))]
 mod key_text;
 mod load;
 mod pipeline;
@@ -38,8 +39,3 @@ pub use settings::MySqlSettings;
 pub use source::MySqlSource;
 pub use status::{LogStatus, log_status};
 pub use witness::{TableWitness, WitnessedChanges};
-
-/// Stand-in.
-pub async fn check(_: &MySqlSettings, _: &[calve_core::TableName]) -> calve_core::Result<Vec<calve_core::Finding>> {
-    Ok(Vec::new())
-}

@@ -69,13 +69,11 @@ impl MySqlSource {
         {
             self.conn = None;
         }
-        match self.conn.take() {
-            Some(conn) => Ok(self.conn.insert(conn)),
-            None => {
-                let conn = connection::open(&self.settings.connect).await?;
-                Ok(self.conn.insert(conn))
-            }
-        }
+        let conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => connection::open(&self.settings.connect).await?,
+        };
+        Ok(self.conn.insert(conn))
     }
 
     fn server(&self) -> Result<&Server> {
@@ -212,7 +210,9 @@ impl ChangeSource for MySqlSource {
     }
 
     async fn stop(&mut self) {
-        self.stream = None;
+        if let Some(stream) = self.stream.take() {
+            stream.transactions.tell_zero_dates();
+        }
         if let Some(conn) = self.conn.take() {
             let _ = conn.disconnect().await;
         }

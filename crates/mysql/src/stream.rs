@@ -13,7 +13,7 @@ use sha2::Digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use crate::binlog::event::{Header, kind};
+use crate::binlog::event::{Header, kind, verify_checksum};
 use crate::connection;
 use crate::error::sql_error;
 use crate::settings::MySqlSettings;
@@ -183,19 +183,20 @@ fn check(event: Event) -> Result<Event> {
     let (Ok(Some(algorithm)), Some(found)) = (event.footer().get_checksum_alg(), event.checksum()) else {
         return Ok(event);
     };
-    let (found, computed) = (u32::from_le_bytes(found), event.calc_checksum(algorithm));
-    if found == computed {
-        return Ok(event);
+    let header = header(&event);
+    // The library keeps the algorithm's byte of a format description apart.
+    let description = (header.kind == kind::FORMAT_DESCRIPTION).then(|| [event.data(), &[algorithm as u8]].concat());
+    let body = description.as_deref().unwrap_or_else(|| event.data());
+    match verify_checksum(header, body, u32::from_le_bytes(found)) {
+        Ok(()) => Ok(event),
+        Err(error) => Err(Error::new(
+            ErrorKind::Retry,
+            format!(
+                "an event of the binary log that ends at {} was damaged on its way or on the server's disk: {error}",
+                header.log_pos
+            ),
+        )),
     }
-    let header = event.header();
-    Err(Error::new(
-        ErrorKind::Retry,
-        format!(
-            "an event of the binary log that ends at {} was damaged on its way or on the server's disk: its checksum is \
-             {found:#010x} and its bytes give {computed:#010x}",
-            header.log_pos()
-        ),
-    ))
 }
 
 /// As whom a stream registers with the server.

@@ -40,6 +40,7 @@ enum Mapped {
 
 /// A transaction that has begun in the log.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "what became of it so far, each by itself")]
 struct Current {
     name: TransactionName,
     point: TransactionPoint,
@@ -173,6 +174,18 @@ impl Transactions {
     /// The sink is in the middle of a transaction.
     pub(crate) fn in_transaction(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.begun)
+    }
+
+    /// Says in the log what became of zero dates, as far as it is not said yet.
+    pub(crate) fn tell_zero_dates(&self) {
+        for (_, mapped) in self.maps.values() {
+            let Mapped::Followed(_, plan) = mapped else { continue };
+            for (column, count) in plan.zero_dates() {
+                let schema = plan.schema();
+                let column = schema.columns.get(column).map_or("", |column| column.name.as_str());
+                tracing::info!(table = %schema.table, column, count, "zero dates became NULL");
+            }
+        }
     }
 
     /// Tells the sink how far the log is, if nothing else told it.

@@ -75,7 +75,7 @@ impl TableWitness {
     }
 
     /// Done without the changes.
-    pub async fn close(self) {
+    pub fn close(self) {
         drop(self.reader);
     }
 }
@@ -87,7 +87,7 @@ impl WitnessedChanges {
     }
 
     /// Ends the stream.
-    pub async fn close(self) {
+    pub fn close(self) {
         drop(self.stream);
     }
 }

@@ -152,13 +152,11 @@ impl Position {
 
     /// Bytes of log between `self` and a later position, where the source's positions measure bytes within one file.
     pub fn bytes_until(&self, later: &Self) -> Option<u64> {
-        match (self, later) {
-            (Self::Postgres(a), Self::Postgres(b)) => Some(b.0.saturating_sub(a.0)),
-            _ => {
-                let (a, b) = (self.binlog_offset()?, later.binlog_offset()?);
-                (a.file == b.file).then(|| b.offset.saturating_sub(a.offset))
-            }
+        if let (Self::Postgres(a), Self::Postgres(b)) = (self, later) {
+            return Some(b.0.saturating_sub(a.0));
         }
+        let (a, b) = (self.binlog_offset()?, later.binlog_offset()?);
+        (a.file == b.file).then(|| b.offset.saturating_sub(a.offset))
     }
 
     /// Where a binary log stood at this position, if it is known.

@@ -4,10 +4,10 @@ use calve_core::ColumnBuffer;
 
 use super::decimal::Layout;
 use super::table_map::{Shape, code};
-use crate::charset::Charset;
 use super::value::{CellError, Labels, malformed};
 use super::wire::{Malformed, Reader, uint_le};
 use super::{decimal, geometry, json, temporal, value};
+use crate::charset::Charset;
 
 /// How long a cell is (`Field::pack`, `calc_field_size`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

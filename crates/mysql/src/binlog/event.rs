@@ -154,6 +154,7 @@ fn checksum(header: Header, body: &[u8]) -> u32 {
 }
 
 /// How the events after a format description end.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checksums {
     Off,
@@ -162,6 +163,7 @@ pub(crate) enum Checksums {
 
 /// What a whole format description event, header and checksum left out of `body` and the algorithm's byte in it, says of the
 /// checksums of events that follow. The description itself has a checksum either way.
+#[cfg(test)]
 pub(crate) fn checksums(body: &[u8]) -> Result<Checksums, Malformed> {
     match body.last() {
         Some(0) => Ok(Checksums::Off),
@@ -183,8 +185,10 @@ pub(crate) enum Event<'a> {
     Gtid(Gtid),
     MariaGtid(MariaGtid<'a>),
     /// MySQL: what was executed before the file begins.
+    #[cfg_attr(not(test), expect(dead_code, reason = "looked at in captured logs only"))]
     PreviousGtids(GtidSet),
     /// MariaDB: the last transaction of every domain and server before the file begins.
+    #[cfg_attr(not(test), expect(dead_code, reason = "looked at in captured logs only"))]
     GtidList(Vec<(u32, MariaDbGtid)>),
     /// A statement as text: DDL, BEGIN, COMMIT, XA.
     Query(Query<'a>),
@@ -210,6 +214,7 @@ pub(crate) enum Event<'a> {
     /// Part of a change that was logged as a statement, which no row can be had from.
     Statement(StatementPart),
     /// Nothing that rows or positions depend on, of this kind.
+    #[cfg_attr(not(test), expect(dead_code, reason = "looked at in captured logs only"))]
     Aside(u8),
 }
 

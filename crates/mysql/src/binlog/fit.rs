@@ -9,8 +9,8 @@ use super::decimal::Layout;
 use super::native::DeclaredType;
 use super::plan::{Mismatch, mismatch};
 use super::table_map::{Shape, code};
-use crate::charset::Charset;
 use super::value::Labels;
+use crate::charset::Charset;
 
 /// What becomes of a column's cells, if the log's type is the declared one and the lake's can hold it.
 pub(super) fn kind(flavour: Flavour, column: &Column, declared: &DeclaredType, shape: Shape) -> Result<Kind, Mismatch> {

@@ -14,8 +14,8 @@ use super::cell::{Kind, Length};
 use super::fit;
 use super::native::DeclaredType;
 use super::table_map::{TableMap, code};
-use crate::charset::Charset;
 use super::value::Labels;
+use crate::charset::Charset;
 
 /// The log's shape of a table is not that of its schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

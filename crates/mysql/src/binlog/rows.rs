@@ -25,9 +25,8 @@ pub(crate) struct RowsEvent<'a> {
     pub(crate) partial: bool,
     /// That of the table's map.
     pub(crate) table_id: u64,
-    /// The statement ends here, and with it what its table maps said.
-    pub(crate) statement_end: bool,
     /// The partition the rows are in, where the server said so; of an update: the one they come into.
+    #[cfg_attr(not(test), expect(dead_code, reason = "looked at in captured logs only"))]
     pub(crate) partition: Option<u16>,
     pub(super) columns: usize,
     /// Columns that rows have (`binlog_row_image`): of an update the rows before.
@@ -56,7 +55,7 @@ impl<'a> RowsEvent<'a> {
         };
         let mut reader = Reader::new(body, WHAT);
         let table_id = reader.uint(6)?;
-        let flags = reader.u16()?;
+        let _flags = reader.u16()?;
         let mut partition = None;
         if extra {
             // The length counts itself.
@@ -76,7 +75,6 @@ impl<'a> RowsEvent<'a> {
             kind,
             partial: event == kind::PARTIAL_UPDATE_ROWS,
             table_id,
-            statement_end: flags & 1 != 0,
             partition,
             columns,
             present,

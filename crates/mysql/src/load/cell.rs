@@ -8,7 +8,7 @@ use crate::binlog::decimal::push_decimal_of_text;
 use crate::binlog::geometry::push_geometry;
 use crate::binlog::temporal::{DateParts, TimeParts, push_date, push_datetime, push_time};
 use crate::binlog::value::{
-    CellError, malformed, push_bit, push_bits, push_padded, push_signed, push_text, push_unsigned_long,
+    CellError, malformed, push_bit, push_bits, push_padded, push_signed, push_text, push_unsigned_long, push_uuid_text,
 };
 use crate::charset::Charset;
 use crate::types::code;
@@ -150,11 +150,4 @@ fn date(year: u16, month: u8, day: u8) -> DateParts {
 /// `CHAR(n)`, not ENUM or SET, which come with another code.
 fn is_char(column: &Column) -> bool {
     column.native.id == code::STRING
-}
-
-/// MariaDB's `UUID` as it is printed. Only the snapshot has it so; the log has its bytes.
-fn push_uuid_text(text: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
-    let uuid = uuid::Uuid::try_parse_ascii(text).map_err(|_| malformed("a UUID"))?;
-    out.push_uuid(uuid.into_bytes());
-    Ok(())
 }
