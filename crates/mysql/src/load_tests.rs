@@ -438,7 +438,8 @@ async fn dropping_the_reader_ends_its_connections() {
             "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = '{database}' AND ID <> CONNECTION_ID()"
         );
         let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-        while fixture.printed(&count).await[0][0].as_deref() != Some("0") {
+        // MySQL fails to show a list that has another session's emoji in it.
+        while !matches!(fixture.admin.query_first(&count).await, Ok(Some(0_u64))) {
             assert!(tokio::time::Instant::now() < deadline, "{of:?}: connections are left");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
