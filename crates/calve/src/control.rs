@@ -34,7 +34,7 @@ enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum Answer {
-    Status { status: LiveStatus },
+    Status { status: Box<LiveStatus> },
     Loading { table: TableName, rows: u64, estimated: Option<u64> },
     Published { table: TableName },
     Stopped { table: TableName, reason: StopReason },

@@ -34,6 +34,7 @@ impl Address {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn user(&self) -> &str {
         match self {
             Self::Postgres(config) => config.user(),
@@ -47,10 +48,6 @@ impl Address {
             Self::Postgres(config) => Some(config.database()),
             Self::MySql(config) => config.database(),
         }
-    }
-
-    pub(crate) fn is_postgres(&self) -> bool {
-        matches!(self, Self::Postgres(_))
     }
 }
 
@@ -135,9 +132,10 @@ impl Database {
     /// What the pipeline has at its source that `drop` removes, in words; nothing where it has nothing there.
     pub(crate) fn belongings(&self) -> Option<String> {
         let Self::Postgres(settings) = self else { return None };
-        let publication = match settings.manage_publication {
-            true => format!(" and publication '{}'", settings.publication),
-            false => String::new(),
+        let publication = if settings.manage_publication {
+            format!(" and publication '{}'", settings.publication)
+        } else {
+            String::new()
         };
         Some(format!("slot '{}'{publication}", settings.slot))
     }

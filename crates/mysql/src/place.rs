@@ -104,10 +104,11 @@ impl Place {
         self.created = seconds;
     }
 
-    /// An event ended. `low` is the low half of its end, 0 where it has none. Offsets only grow within a file.
-    pub(crate) fn event_ended(&mut self, low: u32) {
-        if let Some(at) = self.at.as_mut().filter(|_| low != 0) {
-            at.offset = whole_offset(at.offset, low);
+    /// An event ended. `low` is the low half of its end; where it has none, 0, it added `size` bytes. Offsets only grow within
+    /// a file.
+    pub(crate) fn event_ended(&mut self, low: u32, size: u32) {
+        if let Some(at) = &mut self.at {
+            at.offset = if low == 0 { at.offset + u64::from(size) } else { whole_offset(at.offset, low) };
         }
     }
 
@@ -360,16 +361,16 @@ mod tests {
         let mut place = place("binlog:b.000001:200;created=7");
         place.rotate("b.000001", 200);
         place.file_begun(7);
-        place.event_ended(300);
+        place.event_ended(300, 0);
         let first = plain(&place, 50);
         assert_eq!(first.start, BinlogOffset::new("b.000001", 250));
         place.prepared(&first);
-        place.event_ended(400);
+        place.event_ended(0, 100);
         place.ended(&first).unwrap();
         check(&place, "binlog:b.000001:400;created=7;resume=b.000001:250");
         place.rotate("b.000002", 4);
         place.file_begun(8);
-        place.event_ended(126);
+        place.event_ended(126, 0);
         place.pass_quiet_log();
         check(&place, "binlog:b.000002:126;created=8;resume=b.000001:250");
         place.decided(&first);

@@ -12,11 +12,7 @@ use crate::error::sql_error;
 
 /// The server and its settings, as of one question. Settings that a server does not have are empty.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    clippy::struct_field_names,
-    reason = "one field a setting, by the server's names"
-)]
+#[expect(clippy::struct_field_names, reason = "one field a setting, by the server's names")]
 pub(crate) struct Server {
     pub(crate) flavour: Flavour,
     pub(crate) version: (u16, u16, u16),
@@ -30,21 +26,13 @@ pub(crate) struct Server {
     pub(crate) log_bin: bool,
     /// `ON`, `OFF`, `ON_PERMISSIVE`, `OFF_PERMISSIVE`; empty on MariaDB.
     pub(crate) gtid_mode: String,
-    pub(crate) enforce_gtid_consistency: String,
     pub(crate) binlog_format: String,
     pub(crate) binlog_row_image: String,
     pub(crate) binlog_row_metadata: String,
-    pub(crate) binlog_row_value_options: String,
-    /// MySQL: off means that transactions may become visible in another order than that of the log.
-    pub(crate) binlog_order_commits: bool,
-    pub(crate) gtid_domain_id: u32,
     pub(crate) lower_case_table_names: u8,
-    pub(crate) read_only: bool,
     pub(crate) log_replica_updates: bool,
     pub(crate) binlog_expire_logs_seconds: u64,
     pub(crate) expire_logs_days: f64,
-    pub(crate) max_connections: u64,
-    pub(crate) encrypt_binlog: bool,
     /// Whether changes that foreign keys make to other tables are in the log: MySQL from 9.6 on, unless told otherwise.
     pub(crate) logs_cascades: bool,
 }
@@ -56,22 +44,14 @@ const VARIABLES: &[&str] = &[
     "server_id",
     "log_bin",
     "gtid_mode",
-    "enforce_gtid_consistency",
     "binlog_format",
     "binlog_row_image",
     "binlog_row_metadata",
-    "binlog_row_value_options",
-    "binlog_order_commits",
-    "gtid_domain_id",
     "lower_case_table_names",
-    "read_only",
     "log_replica_updates",
     "log_slave_updates",
     "binlog_expire_logs_seconds",
     "expire_logs_days",
-    "max_connections",
-    "encrypt_binlog",
-    "binlog_encryption",
     "innodb_native_foreign_keys",
 ];
 
@@ -99,23 +79,14 @@ impl Server {
             server_id: text("server_id").parse().unwrap_or(0),
             log_bin: on("log_bin"),
             gtid_mode: text("gtid_mode").to_owned(),
-            enforce_gtid_consistency: text("enforce_gtid_consistency").to_owned(),
             binlog_format: text("binlog_format").to_owned(),
             binlog_row_image: text("binlog_row_image").to_owned(),
             binlog_row_metadata: text("binlog_row_metadata").to_owned(),
-            binlog_row_value_options: text("binlog_row_value_options").to_owned(),
-            // MariaDB always keeps the order.
-            binlog_order_commits: flavour == Flavour::MariaDb || on("binlog_order_commits"),
-            gtid_domain_id: text("gtid_domain_id").parse().unwrap_or(0),
             lower_case_table_names: text("lower_case_table_names").parse().unwrap_or(0),
-            // MariaDB 12 has words for it (NO_LOCK, NO_LOCK_NO_ADMIN) as well.
-            read_only: !matches!(text("read_only").to_ascii_uppercase().as_str(), "" | "OFF" | "0"),
             log_replica_updates: on("log_replica_updates") || on("log_slave_updates"),
             binlog_expire_logs_seconds: text("binlog_expire_logs_seconds").parse().unwrap_or(0),
             expire_logs_days: text("expire_logs_days").parse().unwrap_or(0.0),
-            max_connections: text("max_connections").parse().unwrap_or(0),
             logs_cascades: variables.contains_key("innodb_native_foreign_keys") && !on("innodb_native_foreign_keys"),
-            encrypt_binlog: on("encrypt_binlog") || on("binlog_encryption"),
             version_text,
         }
     }

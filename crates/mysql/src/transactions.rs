@@ -198,7 +198,9 @@ impl Transactions {
     /// Handles an event.
     pub(crate) fn event(&mut self, header: Header, body: &[u8], sink: &mut dyn ChangeSink) -> Result<()> {
         if !header.is_artificial() && header.kind != kind::ROTATE && !is_heartbeat(header.kind) {
-            self.place.event_ended(header.log_pos);
+            // MariaDB writes events of a transaction without their place; they lie one after the other.
+            let inside = header.log_pos == 0 && self.current.is_some();
+            self.place.event_ended(header.log_pos, if inside { header.size } else { 0 });
         }
         self.inner(header, body, sink)
     }

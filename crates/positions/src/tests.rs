@@ -300,7 +300,10 @@ const CHILD: &str = "CALVE_POSITIONS_TEST_CHILD";
 fn child_that_is_killed() {
     let Ok(dir) = std::env::var(CHILD) else { return };
     let positions = Positions::open(&dir, "shop").unwrap();
-    let first = positions.load().unwrap().position.map_or(0, |(Position::Postgres(Lsn(n)), _)| n);
+    let first = match positions.load().unwrap().position {
+        Some((Position::Postgres(Lsn(n)), _)) => n,
+        _ => 0,
+    };
     let mut out = std::io::stdout();
     for n in first + 1.. {
         positions.put_intent(&intent(n, 5)).unwrap();

@@ -48,7 +48,7 @@ fn one_of_several_pipelines_is_named() {
     let error = flags(&dir, &[]).settings_or_recorded().unwrap_err();
     assert!(error.to_string().contains("--name audit or --name shop"), "{error}");
     let settings = flags(&dir, &[("name", "audit")]).settings_or_recorded().unwrap();
-    assert_eq!(settings.source().unwrap().database(), "other");
+    assert_eq!(settings.source().unwrap().database(), Some("other"));
 }
 
 #[test]

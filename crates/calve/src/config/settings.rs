@@ -329,7 +329,7 @@ fn refuse_options_of_others(reader: &mut Reader<'_>, source: Option<&Address>) {
     for key in others {
         if let Some(given) = reader.given(key) {
             let kind = if *key == "server_id" { "MySQL and MariaDB" } else { "Postgres" };
-            reader.refuse(key, &given, &format!("only sources of {kind} have this option; leave it out"));
+            reader.refuse(key, given, &format!("only sources of {kind} have this option; leave it out"));
         }
     }
 }

@@ -58,7 +58,7 @@ fn a_file_sets_every_option() {
     assert_eq!(problems, Vec::<String>::new());
     assert_eq!(settings.pipeline, "shop");
     let source = settings.source().unwrap();
-    assert_eq!((source.user(), source.database()), ("ann", "Shop"));
+    assert_eq!((source.user(), source.database()), ("ann", Some("Shop")));
     assert_eq!(source.to_string(), "postgres://ann@db.example:5433/Shop");
     assert_eq!((settings.slot.as_str(), settings.publication.as_str()), ("its_slot", "its publication"));
     assert!(!settings.manage_publication);

@@ -46,7 +46,7 @@ impl Client {
             self.next().await
         };
         match tokio::time::timeout(STATUS_TIMEOUT, ask).await {
-            Ok(Ok(Some(Answer::Status { status }))) => Ok(status),
+            Ok(Ok(Some(Answer::Status { status }))) => Ok(*status),
             Ok(Ok(Some(Answer::Refused { why }))) => Err(Error::new(ErrorKind::Config, why)),
             Ok(Ok(_)) => Err(gone(None)),
             Ok(Err(error)) => Err(gone(Some(error))),

@@ -82,7 +82,7 @@ async fn answer(stream: UnixStream, progress: &Progress, engine: &ControlHandle)
     let mut lines = BufReader::new(reader.take(MAX_LINE)).lines();
     while let Some(line) = lines.next_line().await? {
         match serde_json::from_str(&line) {
-            Ok(Request::Status) => send(&mut writer, &Answer::Status { status: progress.live() }).await?,
+            Ok(Request::Status) => send(&mut writer, &Answer::Status { status: Box::new(progress.live()) }).await?,
             Ok(Request::Reload { tables }) => reload(&mut writer, &tables, progress, engine).await?,
             Err(_) => {
                 let why = "the running calve does not know this request; it may be of another version".to_owned();

@@ -127,7 +127,9 @@ impl Sink {
 
 impl ChangeSink for Sink {
     fn begin(&mut self, transaction: &TransactionPoint) {
-        let TransactionPoint::Postgres { commit_lsn } = transaction;
+        let TransactionPoint::Postgres { commit_lsn } = transaction else {
+            panic!("{transaction:?} is none of Postgres")
+        };
         self.begun.push(commit_lsn.0);
     }
 
@@ -144,7 +146,7 @@ impl ChangeSink for Sink {
     }
 
     fn commit(&mut self, end: Position, committed_at: i64) {
-        let Position::Postgres(Lsn(end)) = end;
+        let Position::Postgres(Lsn(end)) = end else { panic!("{end} is none of Postgres") };
         self.committed.push((end, committed_at));
     }
 

@@ -112,7 +112,9 @@ fn shown(column: &ColumnBuffer, row: usize) -> String {
 
 impl ChangeSink for Recorder {
     fn begin(&mut self, transaction: &TransactionPoint) {
-        let TransactionPoint::Postgres { commit_lsn } = transaction;
+        let TransactionPoint::Postgres { commit_lsn } = transaction else {
+            panic!("{transaction:?} is none of Postgres")
+        };
         assert!(self.open.replace(Vec::new()).is_none(), "a transaction began inside another");
         assert!(commit_lsn.0 >= self.position, "a transaction came twice or out of order");
     }
@@ -140,7 +142,7 @@ impl ChangeSink for Recorder {
 
     fn commit(&mut self, end: Position, committed_at: i64) {
         assert!(self.open.take().is_some(), "a transaction ended that did not begin");
-        let Position::Postgres(end) = end;
+        let Position::Postgres(end) = end else { panic!("{end} is none of Postgres") };
         assert!(end.0 > self.position, "positions must grow");
         self.committed = end.0;
         self.position = end.0;
@@ -160,7 +162,7 @@ impl ChangeSink for Recorder {
 
     fn idle(&mut self, end: Position) {
         assert!(self.open.is_none(), "idle inside a transaction");
-        let Position::Postgres(end) = end;
+        let Position::Postgres(end) = end else { panic!("{end} is none of Postgres") };
         self.position = self.position.max(end.0);
         self.idles += 1;
     }

@@ -66,6 +66,7 @@ impl Pace {
 
 /// A scenario.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each switches one property of the world")]
 pub struct Scenario {
     /// By which it is asked for.
     pub name: &'static str,

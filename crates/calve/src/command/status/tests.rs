@@ -74,8 +74,9 @@ fn live(state: State) -> LiveStatus {
 }
 
 fn table(live: Option<&LiveStatus>, recorded: Option<&Recorded>, end: Option<&Position>) -> TableReport {
+    let log = end.map(|end| LogReport { end: end.clone(), slot: None, files: Vec::new() });
     let entry = live.map(|live| (live, &live.tables[0]));
-    table_report(&orders(), &orders(), entry, recorded, end, NOW)
+    table_report(&orders(), &orders(), entry, recorded, log.as_ref(), NOW)
 }
 
 #[test]

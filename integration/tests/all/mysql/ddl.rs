@@ -1,0 +1,238 @@
+//! Statements that define things: those that matter stop just their table, and the way back is to read it again; all others
+//! are passed over.
+
+use anyhow::ensure;
+use calve_integration::binary::Running;
+use calve_testkit::servers::{Kind, Server};
+
+use super::{BinlogCase, numbers, on_every_server};
+
+fn rows(table: &str) -> String {
+    format!("create table {table} (id int primary key, v varchar(100)); insert into {table} select i, concat('v', i) from {};", numbers(1, 30))
+}
+
+/// Nothing here changes a row of `t` or the way its rows are written. `{db}` is the case's database.
+const IGNORED: &[(Option<Kind>, &str)] = &[
+    (None, "alter table t add index i_v (v)"),
+    (None, "alter table t rename index i_v to i_w, comment = 'it''s a table'"),
+    (None, "create index i_x on t (v desc)"),
+    (None, "drop index i_x on t"),
+    (None, "/*!50503 alter table t add index i_y (v) */"),
+    (None, "-- a comment\nalter table t /* inside */ drop index i_y"),
+    (None, "alter table t alter column v set default 'x'"),
+    (None, "alter table t auto_increment = 1000"),
+    (None, "alter table t engine = InnoDB"),
+    (None, "alter table t add constraint c_v check (v <> 'never'), add unique key u_v (v, id)"),
+    (None, "analyze table t"),
+    (None, "optimize table t"),
+    (None, "flush tables t"),
+    (None, "create table other (id int primary key, t int)"),
+    (None, "alter table other add column t2 int, drop column t"),
+    (None, "rename table other to other2"),
+    (None, "create table `t ` like t"),
+    (None, "create table if not exists t (something varchar(7))"),
+    (None, "drop table if exists other2, `no such table`"),
+    (None, "create view shown as select * from t"),
+    (None, "drop view shown"),
+    (None, "create trigger before_t before insert on t for each row set new.v = coalesce(new.v, 'by trigger')"),
+    (None, "create procedure talk() begin /* alter table t drop column v */ select 'drop table t'; end"),
+    (None, "create function one() returns int deterministic return 1"),
+    (None, "drop procedure talk"),
+    (None, "create event nightly on schedule every 1 day do truncate table other"),
+    (None, "alter event nightly disable"),
+    (None, "create user '{db}'@'%' identified by 'x'"),
+    (None, "alter user '{db}'@'%' identified by 'y'"),
+    (None, "grant select on {db}.t to '{db}'@'%'"),
+    (None, "set password for '{db}'@'%' = 'z'"),
+    (None, "drop user '{db}'@'%'"),
+    (None, "create temporary table t (x int); insert into t values (1); drop temporary table t"),
+    (None, "create database {db}_b; create table {db}_b.t (x int); drop table {db}_b.t; drop database {db}_b"),
+    (None, "alter database {db} character set latin1"),
+    (Some(Kind::MySql), "set password for root@'%' = 'root'"),
+    (Some(Kind::MySql), "alter table t alter index i_w invisible"),
+    (Some(Kind::MySql), "create role '{db}_r'; drop role '{db}_r'"),
+    (Some(Kind::MySql), "/*!80000 alter table t comment 'versioned' */"),
+    (Some(Kind::MySql), "alter table t add index i_f ((upper(v)))"),
+    (Some(Kind::MariaDb), "set password for root@'%' = password('root')"),
+    (Some(Kind::MariaDb), "alter table t add index if not exists i_w (v)"),
+    (Some(Kind::MariaDb), "create or replace view shown as select * from t"),
+    (Some(Kind::MariaDb), "create sequence s; select nextval(s); drop sequence s"),
+    (Some(Kind::MariaDb), "/*M!100100 alter table t comment = 'versioned' */"),
+    (Some(Kind::MariaDb), "alter table other3 add column if not exists a int"),
+    (Some(Kind::MariaDb), "set statement lock_wait_timeout = 5 for alter table t comment = 'waits'"),
+    (Some(Kind::MariaDb), "alter online table t add index if not exists i_o (v)"),
+];
+
+fn statements_that_change_no_row_are_passed_over(server: &Server) -> anyhow::Result<()> {
+    let schema = format!("{} create table other3 (id int primary key);", rows("t"));
+    let mut case = BinlogCase::on(server, "ignored", &schema, &["t"])?;
+    let calve = case.pipeline.start()?;
+    case.await_same(&["t"])?;
+    let db = case.database.name().to_owned();
+    let ours = IGNORED.iter().filter(|(only, _)| only.is_none_or(|only| only == server.kind()));
+    for (n, (_, statement)) in ours.enumerate() {
+        case.sql.run(&statement.replace("{db}", &db))?;
+        case.sql.run(&format!("insert into t values ({}, 'after {n}'); update t set v = concat('then ', {n}) where id = 3", 1000 + n))?;
+    }
+    let finished = case.await_same(&["t"]);
+    let state = case.pipeline.state(&case.name("t"))?;
+    ensure!(state.state == "streaming", "{state:?}");
+    finished?;
+    calve.terminate()?;
+    case.pass()
+}
+
+/// Statements upon a table of their own. What is left of it is followed again once it is read again, where anything is left.
+const STOPPING: &[(Option<Kind>, &str, &str)] = &[
+    (None, "added", "alter table {t} add column more int default 7"),
+    (None, "added_first", "alter table {t} add more int not null first"),
+    (None, "dropped_column", "alter table {t} drop v"),
+    (None, "renamed_column", "alter table {t} change v w varchar(100)"),
+    (None, "widened", "alter table {t} modify id bigint"),
+    (None, "retyped", "alter table {t} modify v varbinary(200)"),
+    (None, "unsigned_", "alter table {t} modify id int unsigned"),
+    (None, "rekeyed", "alter table {t} drop primary key, add primary key (v)"),
+    (None, "converted", "alter table {t} convert to character set latin1"),
+    (None, "moved_column", "alter table {t} modify v varchar(100) first"),
+    (None, "dropped", "drop table {t}"),
+    (None, "renamed", "rename table {t} to {t}_elsewhere"),
+    (None, "renamed_by_alter", "alter table {t} rename to {t}_away"),
+    (None, "made_anew", "drop table {t}; create table {t} (id int primary key, v varchar(100)); insert into {t} values (5, 'new')"),
+    (None, "in_a_comment", "/*!50503 alter table {t} add column more int */"),
+    (Some(Kind::MariaDb), "if_not_exists", "alter table {t} add column if not exists more int"),
+    (Some(Kind::MariaDb), "in_marias_comment", "/*M!100100 alter table {t} add column more int */"),
+    (Some(Kind::MariaDb), "or_replace", "create or replace table {t} (id int primary key, w text); insert into {t} values (1, 'new')"),
+    (Some(Kind::MySql), "renamed_column_8", "alter table {t} rename column v to w"),
+    (Some(Kind::MySql), "enum_", "alter table {t} modify v enum('v1', 'v2') null; insert into {t} values (99, 'v2')"),
+];
+
+/// What is no table afterwards.
+const GONE: [&str; 3] = ["dropped", "renamed", "renamed_by_alter"];
+
+fn a_statement_that_matters_stops_just_its_table(server: &Server) -> anyhow::Result<()> {
+    let ours: Vec<_> = STOPPING.iter().filter(|(only, ..)| only.is_none_or(|only| only == server.kind())).collect();
+    let schema: String = ours.iter().map(|(_, table, _)| rows(table)).chain([rows("good")]).collect();
+    let mut tables: Vec<&str> = ours.iter().map(|(_, table, _)| *table).collect();
+    tables.push("good");
+    let mut case = BinlogCase::on(server, "stopping", &schema, &tables)?;
+    case.sql.run("set session sql_mode = ''")?;
+    case.once_and_same(&["good", "added"])?;
+    for (_, table, statement) in &ours {
+        // Rows before it, in the old form, and rows after it, in the new one.
+        case.sql.run(&format!("insert into {table} (id) values (77)"))?;
+        case.sql.run(&statement.replace("{t}", table))?;
+        if !GONE.contains(table) {
+            case.sql.run(&format!("update {table} set id = id + 1000 where id = 5"))?;
+        }
+        case.sql.run(&format!("update good set v = 'beside {table}' where id = 7"))?;
+    }
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.same(&["good"])?;
+    for (_, table, _) in &ours {
+        case.stopped(table, &["reload"])?;
+    }
+    // Stopped they stay, however often it starts, and the others go on.
+    case.sql.run("update good set v = 'again'")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.same(&["good"])?;
+    let left: Vec<&str> = tables.iter().copied().filter(|table| !GONE.contains(table)).collect();
+    case.follow(&left);
+    let back: Vec<&str> = left.iter().copied().filter(|table| *table != "good").collect();
+    case.reload(&back)?;
+    case.pipeline.once()?;
+    case.sql.run("update widened set id = id + 5000000000 where id = 3; delete from rekeyed where id = 4; update added set more = 8")?;
+    case.once_and_same(&left)?;
+    case.pass()
+}
+
+/// What empties or swaps partitions leaves no row in the log.
+fn partitions_that_are_emptied_or_exchanged_stop_their_table(server: &Server) -> anyhow::Result<()> {
+    let cases = [
+        ("truncated", "alter table truncated truncate partition p1"),
+        ("dropped", "alter table dropped drop partition p0"),
+        ("exchanged", "alter table exchanged exchange partition p1 with table plain"),
+        ("added", "alter table added add partition (partition p3 values less than (4000))"),
+        ("reorganized", "alter table reorganized reorganize partition p0 into (partition a values less than (5), partition b values less than (10))"),
+    ];
+    let mut schema = "create table plain (id int primary key, v int); insert into plain values (12, 12);".to_owned();
+    for (table, _) in cases {
+        schema += &format!(
+            "create table {table} (id int primary key, v int) partition by range (id)
+                 (partition p0 values less than (10), partition p1 values less than (20), partition p2 values less than (3000));
+             insert into {table} select i, i from {};",
+            numbers(1, 40)
+        );
+    }
+    let tables: Vec<&str> = cases.iter().map(|(table, _)| *table).chain(["plain"]).collect();
+    let mut case = BinlogCase::on(server, "partitions", &schema, &tables)?;
+    case.once_and_same(&tables)?;
+    for (_, statement) in cases {
+        case.sql.run(statement)?;
+    }
+    case.sql.run("update added set v = 0; insert into added values (3500, 1); update reorganized set v = 0 where id < 12")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    for table in ["truncated", "dropped", "exchanged", "plain"] {
+        case.stopped(table, &["reload"])?;
+    }
+    case.same(&["added", "reorganized"])?;
+    case.reload(&["truncated", "dropped", "exchanged", "plain"])?;
+    case.sql.run("update exchanged set v = 1; delete from dropped where id = 15; insert into truncated values (15, 15)")?;
+    case.once_and_same(&tables)?;
+    case.pass()
+}
+
+/// As gh-ost and pt-online-schema-change do: a ghost table is filled and takes the name in one statement.
+fn a_table_swapped_for_its_ghost_gains_the_column(server: &Server) -> anyhow::Result<()> {
+    let mut case = BinlogCase::on(server, "ghost", &rows("t"), &["t"])?;
+    case.once_and_same(&["t"])?;
+    let mut calve: Running = case.pipeline.start()?;
+    for (round, column) in ["first", "second"].into_iter().enumerate() {
+        case.sql.run(&format!(
+            "create table _t_gho like t; alter table _t_gho add column {column} int default 5;
+             create table _t_ghc (id bigint auto_increment primary key, hint varchar(64)); insert into _t_ghc (hint) values ('begun');
+             insert into _t_gho select *, 5 from t; update t set v = 'meanwhile' where id = 2; update _t_gho set v = 'meanwhile' where id = 2;
+             rename table t to _t_del, _t_gho to t; drop table _t_del; drop table _t_ghc;
+             update t set {column} = {round} where id = 3"
+        ))?;
+        let name = case.name("t");
+        case.pipeline.await_state(&name, "stopped")?;
+        case.stopped("t", &["reload"])?;
+        case.reload(&["t"])?;
+        case.sql.run(&format!("update t set {column} = 9 where id = 4"))?;
+        case.await_same(&["t"])?;
+        if round == 0 {
+            calve.terminate()?;
+            calve = case.pipeline.start()?;
+        }
+    }
+    calve.terminate()?;
+    case.pass()
+}
+
+/// Altered several times while nobody looked, with rows in every form between.
+fn altered_while_calve_is_away(server: &Server) -> anyhow::Result<()> {
+    let schema = format!("{}{}", rows("t"), rows("good"));
+    let mut case = BinlogCase::on(server, "away", &schema, &["t", "good"])?;
+    case.once_and_same(&["t", "good"])?;
+    case.sql.run(
+        "insert into t values (100, 'old form'); alter table t add column n int; insert into t values (101, 'second form', 1);
+         alter table t drop column v; insert into t values (102, 2); alter table t add column v varchar(100) after id;
+         insert into t values (103, 'third', 3); alter table t drop column n; update t set v = 'as at first' where id = 100;
+         update good set v = 'x'",
+    )?;
+    // The form is as it was, and yet rows came in others: never may one be read by the wrong one.
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.same(&["good"])?;
+    case.stopped("t", &["reload"])?;
+    case.reload(&["t"])?;
+    case.once_and_same(&["t", "good"])?;
+    case.pass()
+}
+
+on_every_server!(
+    statements_that_change_no_row_are_passed_over,
+    a_statement_that_matters_stops_just_its_table,
+    partitions_that_are_emptied_or_exchanged_stop_their_table,
+    a_table_swapped_for_its_ghost_gains_the_column,
+    altered_while_calve_is_away,
+);
