@@ -5,11 +5,19 @@
 #
 #   docker/demo.sh [--source postgres|mysql|mariadb] [--version V] [--seconds 60] [--scale 10] [--keep]
 #
+# Without --source it does so with Postgres, then with MySQL.
+#
 # --scale is in units of 100,000 rows. Needs a Rust toolchain and, on a Debian-like machine, root (for the database; see
 # integration/servers/servers.py). With --keep the lake and the database stay for a look around. CALVE_PROFILE=release
 # builds calve optimised; CALVE_BIN names a binary to use as it is.
 set -euo pipefail
 source "$(dirname "$0")/../integration/lib.sh"
+
+# One kind of database after the other, each by a run of its own.
+case " $* " in
+    *' --source '* | *' -h '* | *' --help '*) ;;
+    *) for each in postgres mysql; do "$0" --source $each "$@"; done; exit ;;
+esac
 
 source=postgres version='' seconds=60 scale=10 keep=
 while [ $# -gt 0 ]; do

@@ -18,7 +18,7 @@ Exit codes:
   7  verify found differences, or a table that it could not compare
   130, 143  left at once, at a second Ctrl-C or SIGTERM";
 
-/// Replicates Postgres tables into Apache Iceberg tables, continuously, exactly once.
+/// Replicates Postgres, MySQL and MariaDB tables into Apache Iceberg tables, continuously, exactly once.
 ///
 /// `calve run --source postgres://user@host/shop --table public.orders --into ./lake`
 #[derive(Debug, Parser)]

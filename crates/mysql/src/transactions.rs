@@ -267,7 +267,8 @@ impl Transactions {
                 }
             }
             // Only what a statement needs; the statement itself is looked at when it comes.
-            Event::Statement(_) | Event::Stop | Event::PreviousGtids(_) | Event::GtidList(_) | Event::Aside(_) => {}
+            Event::Aside(kind) => tracing::trace!(kind, "passed over an event"),
+            Event::Statement(_) | Event::Stop | Event::PreviousGtids(_) | Event::GtidList(_) => {}
         }
         Ok(())
     }

@@ -214,7 +214,6 @@ pub(crate) enum Event<'a> {
     /// Part of a change that was logged as a statement, which no row can be had from.
     Statement(StatementPart),
     /// Nothing that rows or positions depend on, of this kind.
-    #[cfg_attr(not(test), expect(dead_code, reason = "looked at in captured logs only"))]
     Aside(u8),
 }
 

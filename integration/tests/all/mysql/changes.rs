@@ -8,7 +8,10 @@ use calve_testkit::servers::{Kind, Server};
 use super::{BinlogCase, numbers, on_every_server};
 
 fn rows() -> String {
-    format!("create table t (id int primary key, v text); insert into t select i, concat('old ', i) from {};", numbers(1, 40))
+    format!(
+        "create table t (id int primary key, v text); insert into t select i, concat('old ', i) from {};",
+        numbers(1, 40)
+    )
 }
 
 /// Everything up to a restart is one checkpoint: the interval is longer than the test.
@@ -193,13 +196,14 @@ fn every_statement_that_changes_rows_is_followed(server: &Server) -> anyhow::Res
 /// LOAD DATA of a file on the server.
 fn load_data(case: &mut BinlogCase) -> anyhow::Result<()> {
     // Written by the server itself, which sees other directories than this process.
-    case.sql.run(&format!(
+    let statements = format!(
         "create table staging (id int primary key, v varchar(20)); insert into staging select i, concat('loaded ', i) from {};
          select * from staging into outfile '/tmp/{db}.txt'; load data infile '/tmp/{db}.txt' into table made;
          load data infile '/tmp/{db}.txt' replace into table made (id, @v) set v = concat('re', @v)",
         numbers(5000, 5299),
         db = case.database.name()
-    ))
+    );
+    case.sql.run(&statements)
 }
 
 /// A table made and filled by one statement.

@@ -8,7 +8,10 @@ use calve_testkit::servers::{Kind, Server};
 use super::{BinlogCase, numbers, on_every_server};
 
 fn rows(table: &str) -> String {
-    format!("create table {table} (id int primary key, v varchar(100)); insert into {table} select i, concat('v', i) from {};", numbers(1, 30))
+    format!(
+        "create table {table} (id int primary key, v varchar(100)); insert into {table} select i, concat('v', i) from {};",
+        numbers(1, 30)
+    )
 }
 
 /// Nothing here changes a row of `t` or the way its rows are written. `{db}` is the case's database.
@@ -72,7 +75,10 @@ fn statements_that_change_no_row_are_passed_over(server: &Server) -> anyhow::Res
     let ours = IGNORED.iter().filter(|(only, _)| only.is_none_or(|only| only == server.kind()));
     for (n, (_, statement)) in ours.enumerate() {
         case.sql.run(&statement.replace("{db}", &db))?;
-        case.sql.run(&format!("insert into t values ({}, 'after {n}'); update t set v = concat('then ', {n}) where id = 3", 1000 + n))?;
+        case.sql.run(&format!(
+            "insert into t values ({}, 'after {n}'); update t set v = concat('then ', {n}) where id = 3",
+            1000 + n
+        ))?;
     }
     let finished = case.await_same(&["t"]);
     let state = case.pipeline.state(&case.name("t"))?;
@@ -97,11 +103,19 @@ const STOPPING: &[(Option<Kind>, &str, &str)] = &[
     (None, "dropped", "drop table {t}"),
     (None, "renamed", "rename table {t} to {t}_elsewhere"),
     (None, "renamed_by_alter", "alter table {t} rename to {t}_away"),
-    (None, "made_anew", "drop table {t}; create table {t} (id int primary key, v varchar(100)); insert into {t} values (5, 'new')"),
+    (
+        None,
+        "made_anew",
+        "drop table {t}; create table {t} (id int primary key, v varchar(100)); insert into {t} values (5, 'new')",
+    ),
     (None, "in_a_comment", "/*!50503 alter table {t} add column more int */"),
     (Some(Kind::MariaDb), "if_not_exists", "alter table {t} add column if not exists more int"),
     (Some(Kind::MariaDb), "in_marias_comment", "/*M!100100 alter table {t} add column more int */"),
-    (Some(Kind::MariaDb), "or_replace", "create or replace table {t} (id int primary key, w text); insert into {t} values (1, 'new')"),
+    (
+        Some(Kind::MariaDb),
+        "or_replace",
+        "create or replace table {t} (id int primary key, w text); insert into {t} values (1, 'new')",
+    ),
     (Some(Kind::MySql), "renamed_column_8", "alter table {t} rename column v to w"),
     (Some(Kind::MySql), "enum_", "alter table {t} modify v enum('v1', 'v2') null; insert into {t} values (99, 'v2')"),
 ];
@@ -152,7 +166,10 @@ fn partitions_that_are_emptied_or_exchanged_stop_their_table(server: &Server) ->
         ("dropped", "alter table dropped drop partition p0"),
         ("exchanged", "alter table exchanged exchange partition p1 with table plain"),
         ("added", "alter table added add partition (partition p3 values less than (4000))"),
-        ("reorganized", "alter table reorganized reorganize partition p0 into (partition a values less than (5), partition b values less than (10))"),
+        (
+            "reorganized",
+            "alter table reorganized reorganize partition p0 into (partition a values less than (5), partition b values less than (10))",
+        ),
     ];
     let mut schema = "create table plain (id int primary key, v int); insert into plain values (12, 12);".to_owned();
     for (table, _) in cases {
@@ -169,14 +186,17 @@ fn partitions_that_are_emptied_or_exchanged_stop_their_table(server: &Server) ->
     for (_, statement) in cases {
         case.sql.run(statement)?;
     }
-    case.sql.run("update added set v = 0; insert into added values (3500, 1); update reorganized set v = 0 where id < 12")?;
+    case.sql.run(
+        "update added set v = 0; insert into added values (3500, 1); update reorganized set v = 0 where id < 12",
+    )?;
     case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
     for table in ["truncated", "dropped", "exchanged", "plain"] {
         case.stopped(table, &["reload"])?;
     }
     case.same(&["added", "reorganized"])?;
     case.reload(&["truncated", "dropped", "exchanged", "plain"])?;
-    case.sql.run("update exchanged set v = 1; delete from dropped where id = 15; insert into truncated values (15, 15)")?;
+    case.sql
+        .run("update exchanged set v = 1; delete from dropped where id = 15; insert into truncated values (15, 15)")?;
     case.once_and_same(&tables)?;
     case.pass()
 }

@@ -62,8 +62,11 @@ fn compressed_transactions_are_unpacked(kind: Kind, version: &str) -> anyhow::Re
             bytes < 400_000
         }
         _ => {
-            let log = server.sql("mysql", "select count(*) from performance_schema.binary_log_transaction_compression_stats
-                                           where compression_type = 'ZSTD' and transaction_counter > 0")?;
+            let log = server.sql(
+                "mysql",
+                "select count(*) from performance_schema.binary_log_transaction_compression_stats
+                                           where compression_type = 'ZSTD' and transaction_counter > 0",
+            )?;
             log.trim() != "0"
         }
     };
@@ -200,10 +203,16 @@ fn a_row_of_forty_megabytes_passes(kind: Kind, version: &str) -> anyhow::Result<
     let options = Options::default().set("max_allowed_packet", "128M").set("innodb_buffer_pool_size", "128M");
     let server = Server::start(kind, version, &options)?;
     let long = |salt: &str| format!("repeat(sha2('{salt}', 512), 320000)");
-    let schema = format!("create table big (id int primary key, v longtext, n int); insert into big values (1, {}, 0)", long("load"));
+    let schema = format!(
+        "create table big (id int primary key, v longtext, n int); insert into big values (1, {}, 0)",
+        long("load")
+    );
     let mut case = BinlogCase::on(&server, "big", &schema, &["big"])?;
     case.pipeline.once()?;
-    case.sql.run(&format!("insert into big values (2, {}, 0); update big set n = n + 1; delete from big where id = 1", long("stream")))?;
+    case.sql.run(&format!(
+        "insert into big values (2, {}, 0); update big set n = n + 1; delete from big where id = 1",
+        long("stream")
+    ))?;
     case.pipeline.once()?;
     let expected = case.sql.rows("select id, n, length(v), md5(v) from big order by id")?;
     let table = case.lake().table(case.database.name(), "big")?;

@@ -14,7 +14,10 @@ use super::{BinlogCase, numbers, on_every_version};
 use crate::case::complains;
 
 fn rows() -> String {
-    format!("create table t (id int primary key, v text); insert into t select i, concat('v', i) from {};", numbers(1, 30))
+    format!(
+        "create table t (id int primary key, v text); insert into t select i, concat('v', i) from {};",
+        numbers(1, 30)
+    )
 }
 
 fn reset(kind: Kind) -> &'static str {
@@ -63,7 +66,10 @@ fn a_reset_while_calve_runs_is_noticed(kind: Kind, version: &str) -> anyhow::Res
     case.await_same(&["t"])?;
     case.sql.run("insert into t values (100, 'x')")?;
     case.await_same(&["t"])?;
-    case.sql.run(&format!("{}; insert into t values (101, 'after'), (102, 'after'); delete from t where id = 1", reset(kind)))?;
+    case.sql.run(&format!(
+        "{}; insert into t values (101, 'after'), (102, 'after'); delete from t where id = 1",
+        reset(kind)
+    ))?;
     // It either has all of it, or ends and says why.
     until("calve to follow or to refuse", || Ok(calve.ended()?.is_some() || case.same(&["t"]).is_ok()))?;
     if let Some(finished) = calve.ended()? {
@@ -208,7 +214,9 @@ fn a_failover_with_gtids_is_followed(kind: Kind, version: &str) -> anyhow::Resul
     case.once_and_same(&["t"])?;
     case.sql.run("insert into t values (100, 'seen'); update t set v = 'seen' where id = 1")?;
     case.once_and_same(&["t"])?;
-    case.sql.run("insert into t values (101, 'not seen'); delete from t where id = 2; update t set v = 'not seen' where id = 1")?;
+    case.sql.run(
+        "insert into t values (101, 'not seen'); delete from t where id = 2; update t set v = 'not seen' where id = 1",
+    )?;
     caught_up(&mut case, &new)?;
     old.kill()?;
     promote(&new)?;
@@ -291,7 +299,10 @@ fn without_gtids_another_server_is_refused() -> anyhow::Result<()> {
     reload_all_mends_it(&mut case)?;
     // GTIDs are switched on, in the server's four steps.
     for mode in ["OFF_PERMISSIVE", "ON_PERMISSIVE"] {
-        case.sql.run(&format!("set global enforce_gtid_consistency = ON; set global gtid_mode = {mode}; insert into t values ({}, 'x')", mode.len() + 300))?;
+        case.sql.run(&format!(
+            "set global enforce_gtid_consistency = ON; set global gtid_mode = {mode}; insert into t values ({}, 'x')",
+            mode.len() + 300
+        ))?;
         case.once_and_same(&["t"])?;
     }
     case.sql.run("set global gtid_mode = ON; insert into t values (400, 'x')")?;

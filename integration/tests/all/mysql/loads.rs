@@ -34,8 +34,18 @@ const KEYED: &[Keyed] = &[
         key: "k",
         values: &["concat(elt(1 + ? % 4, 'key', 'KEY', 'Key', 'k\u{c9}y'), ? % 2500, elt(1 + ? % 3, '', ' ', '  '))"],
     },
-    Keyed { table: "padded", columns: "k char(20) character set latin1", key: "k", values: &["concat(elt(1 + ? % 2, 'x', 'X'), ? % 2500)"] },
-    Keyed { table: "big", columns: "k bigint unsigned", key: "k", values: &["18446744073709551615 - (? % 3000) * 6148914691"] },
+    Keyed {
+        table: "padded",
+        columns: "k char(20) character set latin1",
+        key: "k",
+        values: &["concat(elt(1 + ? % 2, 'x', 'X'), ? % 2500)"],
+    },
+    Keyed {
+        table: "big",
+        columns: "k bigint unsigned",
+        key: "k",
+        values: &["18446744073709551615 - (? % 3000) * 6148914691"],
+    },
     Keyed { table: "money", columns: "k decimal(12,4)", key: "k", values: &["((? % 3000) - 1500) / 10000"] },
     Keyed { table: "bytes_", columns: "k varbinary(16)", key: "k", values: &["unhex(md5(? % 3000))"] },
 ];
@@ -58,7 +68,8 @@ impl Keyed {
     /// The key of a number, as an UPDATE sets it.
     fn assignments(&self, number: &str) -> String {
         let names = self.columns.split(", ").filter_map(|column| column.split(' ').next());
-        let set: Vec<String> = names.zip(self.values).map(|(name, value)| format!("{name} = {}", value.replace('?', number))).collect();
+        let set: Vec<String> =
+            names.zip(self.values).map(|(name, value)| format!("{name} = {}", value.replace('?', number))).collect();
         set.join(", ")
     }
 
@@ -74,14 +85,21 @@ impl Keyed {
                 self.values(&number)
             ),
             2 => format!("delete from {table} where n % 97 = {} limit 3", random.below(97)),
-            3 => format!("update {table} set v = concat('u', n), n = n + 1 order by {first} desc limit {}", random.between(1, 9)),
+            3 => format!(
+                "update {table} set v = concat('u', n), n = n + 1 order by {first} desc limit {}",
+                random.between(1, 9)
+            ),
             4 => format!(
                 "begin; delete from {table} order by {first} limit 2; replace into {table} values ({}, 'in one', 3), ({}, 'in one', 4); commit",
                 self.values(&number),
                 self.values(&random.below(100_000).to_string())
             ),
             // To the key of another number, where nobody has it.
-            _ => format!("update ignore {table} set {}, v = 'moved', n = {number} where n % 50 = {} limit 2", self.assignments(&number), random.below(50)),
+            _ => format!(
+                "update ignore {table} set {}, v = 'moved', n = {number} where n % 50 = {} limit 2",
+                self.assignments(&number),
+                random.below(50)
+            ),
         }
     }
 }
@@ -147,7 +165,10 @@ fn two() -> String {
 fn a_table_that_matches_later_is_loaded_while_the_others_stream(server: &Server) -> anyhow::Result<()> {
     let mut case = BinlogCase::on(server, "added", &two(), &["*"])?;
     case.once_and_same(&["a", "b"])?;
-    case.sql.run(&format!("create table c (id int primary key, v text); insert into c select i, 'c' from {}", numbers(1, 9000)))?;
+    case.sql.run(&format!(
+        "create table c (id int primary key, v text); insert into c select i, 'c' from {}",
+        numbers(1, 9000)
+    ))?;
     let calve = case.pipeline.start()?;
     case.sql.run("update a set v = 'streamed'; insert into c values (0, 'beside'); delete from c where id = 3")?;
     case.await_same(&["a", "b", "c"])?;
@@ -172,7 +193,10 @@ fn a_table_is_read_again_in_one_commit(server: &Server) -> anyhow::Result<()> {
     let after = case.lake().metadata(case.database.name(), "b")?;
     ensure!(before.json()["table-uuid"] == after.json()["table-uuid"], "it is another table now");
     for snapshot in after.snapshots() {
-        ensure!(snapshot.summary["total-records"].as_str().unwrap_or("0") != "0", "a snapshot of b is empty: {snapshot:?}");
+        ensure!(
+            snapshot.summary["total-records"].as_str().unwrap_or("0") != "0",
+            "a snapshot of b is empty: {snapshot:?}"
+        );
     }
     calve.terminate()?;
     case.sql.run("update a set v = 'while away' where id > 100")?;

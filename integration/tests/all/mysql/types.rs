@@ -29,10 +29,22 @@ const TYPES: &[(Option<Kind>, &str, &[&str])] = &[
     (
         None,
         "double",
-        &["1.7976931348623157e308", "-1.7976931348623157e308", "2.2250738585072014e-308", "0.1", "1e15", "-0e0", "123456.789"],
+        &[
+            "1.7976931348623157e308",
+            "-1.7976931348623157e308",
+            "2.2250738585072014e-308",
+            "0.1",
+            "1e15",
+            "-0e0",
+            "123456.789",
+        ],
     ),
     (None, "decimal(12,3)", &["-999999999.999", "999999999.999", "0", "0.001", "-0.5"]),
-    (None, "decimal(38,0)", &["-99999999999999999999999999999999999999", "99999999999999999999999999999999999999", "0"]),
+    (
+        None,
+        "decimal(38,0)",
+        &["-99999999999999999999999999999999999999", "99999999999999999999999999999999999999", "0"],
+    ),
     (None, "decimal(38,30)", &["-99999999.999999999999999999999999999999", "0.000000000000000000000000000001"]),
     (None, "decimal(4,0)", &["-9999", "9999"]),
     (None, "decimal(5,5)", &["-0.99999", "0.00001"]),
@@ -63,17 +75,32 @@ const TYPES: &[(Option<Kind>, &str, &[&str])] = &[
     (
         None,
         "datetime(6)",
-        &["'1969-12-31 23:59:59.999999'", "'9999-12-31 23:59:59.999999'", "'0000-00-00 00:00:00'", "'2024-00-10 01:02:03.5'"],
+        &[
+            "'1969-12-31 23:59:59.999999'",
+            "'9999-12-31 23:59:59.999999'",
+            "'0000-00-00 00:00:00'",
+            "'2024-00-10 01:02:03.5'",
+        ],
     ),
     (None, "datetime(3)", &["'2024-02-29 12:30:15.120'", "'1970-01-01 00:00:00.001'"]),
     (None, "timestamp null", &["'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'", "'0000-00-00 00:00:00'"]),
-    (None, "timestamp(6) null", &["'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'", "'2024-10-27 01:30:00.5'"]),
+    (
+        None,
+        "timestamp(6) null",
+        &["'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'", "'2024-10-27 01:30:00.5'"],
+    ),
     (None, "char(6)", &["''", "'ab'", "'sixsix'", "'tail  '"]),
     (None, "char(6) character set latin1", &["''", "'caf\u{e9}'", "'sixsix'"]),
     (
         None,
         "varchar(40)",
-        &["''", "'NULL'", "'  spaces  '", "'tab\\tnewline\\nquote''backslash\\\\ nul\\0'", "'\u{e4}\u{f6}\u{fc} \u{2713} \u{1d11e} \u{65e5}'"],
+        &[
+            "''",
+            "'NULL'",
+            "'  spaces  '",
+            "'tab\\tnewline\\nquote''backslash\\\\ nul\\0'",
+            "'\u{e4}\u{f6}\u{fc} \u{2713} \u{1d11e} \u{65e5}'",
+        ],
     ),
     (None, "varchar(300)", &["''", "repeat('x', 300)", "'\u{1f600}'"]),
     (None, "tinytext", &["''", "repeat('t', 255)"]),
@@ -86,14 +113,26 @@ const TYPES: &[(Option<Kind>, &str, &[&str])] = &[
     (None, "blob", &["''", "0x00", "repeat(0x00ff, 20000)"]),
     (None, "mediumblob", &["''", "repeat(0x80, 70000)"]),
     (None, "longblob", &["''", "repeat(0x01, 70000)"]),
-    (None, "enum('sad', 'it''s \"ok\"', '\u{e4}', '', 'a,b')", &["'sad'", "'it''s \"ok\"'", "'\u{e4}'", "''", "'no such'", "'a,b'"]),
-    (None, "set('red', 'green', '\u{e9}', 'it''s')", &["''", "'red'", "'green,red'", "'it''s,\u{e9},green,red'", "'none,green'"]),
+    (
+        None,
+        "enum('sad', 'it''s \"ok\"', '\u{e4}', '', 'a,b')",
+        &["'sad'", "'it''s \"ok\"'", "'\u{e4}'", "''", "'no such'", "'a,b'"],
+    ),
+    (
+        None,
+        "set('red', 'green', '\u{e9}', 'it''s')",
+        &["''", "'red'", "'green,red'", "'it''s,\u{e9},green,red'", "'none,green'"],
+    ),
     (None, "set('a','b','c','d','e','f','g','h','i','j','k','l','m','n','o','p','q')", &["'q'", "'a,q,i'", "''"]),
     (None, "point", &["st_geomfromtext('POINT(1.5 -2)')", "st_geomfromtext('POINT(0 0)')"]),
     (
         None,
         "geometry",
-        &["st_geomfromtext('POLYGON((0 0,4 0,4 4,0 0))')", "st_geomfromtext('LINESTRING(1 2,3 4)', 3857)", "st_geomfromtext('POINT(1 2)', 4326)"],
+        &[
+            "st_geomfromtext('POLYGON((0 0,4 0,4 4,0 0))')",
+            "st_geomfromtext('LINESTRING(1 2,3 4)', 3857)",
+            "st_geomfromtext('POINT(1 2)', 4326)",
+        ],
     ),
     (
         MYSQL,
@@ -111,14 +150,27 @@ const TYPES: &[(Option<Kind>, &str, &[&str])] = &[
     (
         MARIADB,
         "json",
-        &["'null'", "'{\"b\": 1, \"a\" : 2, \"a\": 3}'", "'[1.10,  \"\\\\u00e9\", {}]'", "'123456789012345678901234567890.5e10'"],
+        &[
+            "'null'",
+            "'{\"b\": 1, \"a\" : 2, \"a\": 3}'",
+            "'[1.10,  \"\\\\u00e9\", {}]'",
+            "'123456789012345678901234567890.5e10'",
+        ],
     ),
     (
         MARIADB,
         "uuid",
-        &["'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'"],
+        &[
+            "'00000000-0000-0000-0000-000000000000'",
+            "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+            "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'",
+        ],
     ),
-    (MARIADB, "inet6", &["'::'", "'2001:db8::1'", "'::ffff:192.0.2.1'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'", "'1::'"]),
+    (
+        MARIADB,
+        "inet6",
+        &["'::'", "'2001:db8::1'", "'::ffff:192.0.2.1'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'", "'1::'"],
+    ),
     (MARIADB, "inet4", &["'0.0.0.0'", "'255.255.255.255'", "'192.0.2.1'"]),
     (MARIADB, "varchar(200) compressed", &["''", "repeat('abc', 60)", "'\u{1f600}'"]),
     (MARIADB, "text compressed character set latin1", &["''", "repeat('\u{e9}t\u{e9} ', 3000)"]),
@@ -154,7 +206,8 @@ fn rows(kind: Kind, table: &str) -> String {
 /// The values as the server has them, by load, by insert and by update.
 fn load_and_stream(server: &Server) -> anyhow::Result<BinlogCase> {
     let kind = server.kind();
-    let schema = format!("set sql_mode = ''; {}{}{}", table(kind, "loaded"), table(kind, "streamed"), rows(kind, "loaded"));
+    let schema =
+        format!("set sql_mode = ''; {}{}{}", table(kind, "loaded"), table(kind, "streamed"), rows(kind, "loaded"));
     let mut case = BinlogCase::on(server, "types", &schema, &["loaded", "streamed"])?;
     case.once_and_same(&["loaded"])?;
     case.sql.run(&rows(kind, "streamed"))?;
@@ -225,7 +278,8 @@ fn times_of_day_are_exact(server: &Server) -> anyhow::Result<()> {
 
 /// A value the lake cannot hold stops its table, named, and no other; mended, the table comes back.
 fn an_unrepresentable_value_stops_its_table_only(server: &Server) -> anyhow::Result<()> {
-    let bad = [("time", "'-838:59:59'"), ("time", "'838:59:59'"), ("time(6)", "'24:00:00'"), ("time(3)", "'-00:00:00.001'")];
+    let bad =
+        [("time", "'-838:59:59'"), ("time", "'838:59:59'"), ("time(6)", "'24:00:00'"), ("time(3)", "'-00:00:00.001'")];
     let names: Vec<String> = (0..bad.len()).flat_map(|at| [format!("loaded{at}"), format!("streamed{at}")]).collect();
     let mut schema = "set sql_mode = ''; create table good (id int primary key);
         create table zero_key_loaded (k date primary key, v int); insert into zero_key_loaded values ('0000-00-00', 1);

@@ -44,7 +44,11 @@ fn decide(case: &mut BinlogCase, name: &str, verb: &str) -> anyhow::Result<()> {
 fn prepared_over_a_restart_of_calve(server: &Server) -> anyhow::Result<()> {
     let mut case = BinlogCase::on(server, "xa", ROWS, &TABLES)?;
     case.once_and_same(&TABLES)?;
-    prepare(&case, "kept", "insert into t values (10, 'kept'); update t set v = 'kept' where id = 1; delete from u where id = 1")?;
+    prepare(
+        &case,
+        "kept",
+        "insert into t values (10, 'kept'); update t set v = 'kept' where id = 1; delete from u where id = 1",
+    )?;
     prepare(&case, "undone", "insert into t values (20, 'undone'); update u set v = 'undone' where id = 2")?;
     prepare(&case, "later", "insert into u values (30, 'later'); update t set id = 31 where id = 3")?;
     case.sql.run("insert into t values (100, 'beside'); update t set v = 'beside' where id = 4")?;
@@ -68,14 +72,21 @@ fn prepared_over_a_restart_of_calve(server: &Server) -> anyhow::Result<()> {
     ))?;
     case.await_same(&TABLES)?;
     calve.terminate()?;
-    ensure!(case.sql.value("select count(*) from t where id in (10, 31, 40, 41)")? == "4", "the source lost some itself");
+    ensure!(
+        case.sql.value("select count(*) from t where id in (10, 31, 40, 41)")? == "4",
+        "the source lost some itself"
+    );
     case.pass()
 }
 
 /// Prepared before calve came, decided afterwards: the load did not see them, and the log has their rows before its beginning.
 fn prepared_before_the_first_start(server: &Server) -> anyhow::Result<()> {
     let mut case = BinlogCase::on(server, "xa_first", ROWS, &TABLES)?;
-    prepare(&case, "kept", "insert into t values (10, 'kept'); update t set v = 'kept' where id = 1; delete from u where id = 1")?;
+    prepare(
+        &case,
+        "kept",
+        "insert into t values (10, 'kept'); update t set v = 'kept' where id = 1; delete from u where id = 1",
+    )?;
     prepare(&case, "undone", "insert into t values (20, 'undone'); delete from u where id = 2")?;
     prepare(&case, "away", "insert into t values (30, 'away')")?;
     case.once_and_same(&TABLES)?;
@@ -95,7 +106,11 @@ fn prepared_before_the_first_start(server: &Server) -> anyhow::Result<()> {
 fn prepared_while_tables_are_read_again(server: &Server) -> anyhow::Result<()> {
     let mut case = BinlogCase::on(server, "xa_reload", ROWS, &TABLES)?;
     case.once_and_same(&TABLES)?;
-    prepare(&case, "kept", "insert into t values (10, 'kept'); update t set v = 'kept' where id = 1; insert into u values (10, 'kept')")?;
+    prepare(
+        &case,
+        "kept",
+        "insert into t values (10, 'kept'); update t set v = 'kept' where id = 1; insert into u values (10, 'kept')",
+    )?;
     case.once_and_same(&TABLES)?;
     case.reload(&["t"])?;
     case.once_and_same(&TABLES)?;
@@ -108,7 +123,11 @@ fn prepared_while_tables_are_read_again(server: &Server) -> anyhow::Result<()> {
     case.pass()
 }
 
-on_every_server!(prepared_over_a_restart_of_calve, prepared_before_the_first_start, prepared_while_tables_are_read_again);
+on_every_server!(
+    prepared_over_a_restart_of_calve,
+    prepared_before_the_first_start,
+    prepared_while_tables_are_read_again
+);
 
 /// What is prepared outlives the server, and the file of the log that it stands in.
 fn prepared_over_a_restart_of_the_server(kind: Kind, version: &str) -> anyhow::Result<()> {
