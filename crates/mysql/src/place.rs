@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use calve_core::{
-    BinlogOffset, BinlogPosition, Error, ErrorKind, GtidPosition, GtidSet, GtidSource, LastGtid, MariaDbGtid,
-    MariaDbPoint, MariaDbPosition, Position, Result, TransactionPoint,
+    BinlogOffset, BinlogPosition, Error, ErrorKind, GtidPosition, GtidSource, LastGtid, MariaDbGtid, MariaDbPoint,
+    MariaDbPosition, Position, Result, TransactionPoint,
 };
 
 /// Names a transaction when it begins.
@@ -247,14 +247,6 @@ impl Place {
             } else if applied.file == at.file && self.created != 0 {
                 *created = self.created;
             }
-        }
-    }
-
-    /// Transactions executed by the name of a GTID set, where the log is read by those.
-    pub(crate) fn executed(&self) -> Option<&GtidSet> {
-        match &self.naming {
-            Naming::Gtid(position) => Some(&position.executed),
-            _ => None,
         }
     }
 }

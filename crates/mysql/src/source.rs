@@ -204,7 +204,8 @@ impl ChangeSource for MySqlSource {
         let Some(stream) = &self.stream else {
             return Err(Error::new(ErrorKind::Bug, "a load was started before the stream"));
         };
-        let mut place = SnapshotPlace::behind_stream(&self.settings, &server, &stream.transactions).await?;
+        let stands = stream.transactions.place().position();
+        let mut place = SnapshotPlace::find(&self.settings, &server, Some(stands)).await?;
         let MySqlSettings { connect, load_parallelism, .. } = &self.settings;
         Ok(Box::new(SnapshotReader::open(connect, &server, tables, *load_parallelism, &mut place).await?))
     }

@@ -36,7 +36,7 @@ impl TableWitness {
         let mut conn = connection::open(&settings.connect).await?;
         let server = read_server(&mut conn).await?;
         let _ = conn.disconnect().await;
-        let mut place = SnapshotPlace::at_end(settings, &server).await?;
+        let mut place = SnapshotPlace::find(settings, &server, None).await?;
         let MySqlSettings { connect, load_parallelism, .. } = settings;
         let tables = std::slice::from_ref(table);
         let reader = SnapshotReader::open(connect, &server, tables, *load_parallelism, &mut place).await?;

@@ -3,12 +3,22 @@
 
 /// A 64-bit number.
 pub(super) fn double(value: f64) -> String {
-    notation(&format!("{value:e}"), 15)
+    let shortest = format!("{value:e}");
+    notation(&even(&shortest, |precision| format!("{value:.precision$e}"), |text| text.parse() == Ok(value)), 15)
 }
 
 /// A 32-bit number.
 pub(super) fn float(value: f32) -> String {
-    notation(&format!("{value:e}"), 6)
+    let shortest = format!("{value:e}");
+    notation(&even(&shortest, |precision| format!("{value:.precision$e}"), |text| text.parse() == Ok(value)), 6)
+}
+
+/// Where two shortest texts are equally near, readers take the one whose last digit is even, and Rust the greater.
+fn even(shortest: &str, rounded: impl Fn(usize) -> String, same: impl Fn(&str) -> bool) -> String {
+    let Some((mantissa, _)) = shortest.split_once('e') else { return shortest.to_owned() };
+    let precision = mantissa.bytes().filter(u8::is_ascii_digit).count().saturating_sub(1);
+    let rounded = rounded(precision);
+    if same(&rounded) { rounded } else { shortest.to_owned() }
 }
 
 /// From Rust's `d.ddde±x`, whose digits are the shortest too. `plain_below` is the exponent from which on Postgres writes
@@ -57,6 +67,7 @@ mod tests {
             (0.1 + 0.2, "0.30000000000000004"),
             (100_000_000_000_000.0, "100000000000000"),
             (1e15, "1e+15"),
+            (2_299_755_599.628_906_25, "2299755599.6289062"),
             (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
             (0.0001, "0.0001"),
             (0.000_012_5, "1.25e-05"),
