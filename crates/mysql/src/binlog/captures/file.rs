@@ -15,9 +15,27 @@ pub(super) fn events(
     bodies(flavour, log, |header, body| each(header, &event::parse(flavour, header, body)?))
 }
 
-/// Calls `each` with the header and body of every event, after checking its checksum.
+/// Calls `each` with the header and body of every event, those inside payloads too, after checking its checksum.
 pub(super) fn bodies(
     flavour: Flavour,
+    log: &[u8],
+    mut each: impl FnMut(&Header, &[u8]) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    outer_bodies(log, |header, body| {
+        each(header, body)?;
+        if let Event::Payload(payload) = event::parse(flavour, header, body)? {
+            let mut inner = payload.events()?;
+            while let Some(next) = inner.next() {
+                let (header, body) = next?;
+                each(&header, body)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Calls `each` with the header and body of every event of the file itself, after checking its checksum.
+pub(super) fn outer_bodies(
     log: &[u8],
     mut each: impl FnMut(&Header, &[u8]) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
@@ -40,13 +58,6 @@ pub(super) fn bodies(
             body = without;
         }
         each(&header, body)?;
-        if let Event::Payload(payload) = event::parse(flavour, &header, body)? {
-            let mut inner = payload.events()?;
-            while let Some(next) = inner.next() {
-                let (header, body) = next?;
-                each(&header, body)?;
-            }
-        }
     }
     Ok(())
 }

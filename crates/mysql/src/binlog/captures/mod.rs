@@ -1,5 +1,6 @@
 //! Binary log files of real servers, decoded and compared with what those servers' own SELECT showed. See `README.md`.
 
+mod committed;
 mod file;
 mod model;
 mod mutations;
