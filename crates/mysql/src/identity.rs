@@ -2,11 +2,11 @@
 //!
 //! GTIDs name transactions on every server, so with them another server may take over; a place in a file is one server's.
 
-use calve_core::{Error, ErrorKind, GtidSet, MariaDbPosition, Position, Result, SourceIdentity};
+use calve_core::{BinlogOffset, Error, ErrorKind, GtidSet, MariaDbPosition, Position, Result, SourceIdentity};
 use serde::{Deserialize, Serialize};
 
 use crate::binlog::Flavour;
-use crate::server::Server;
+use crate::server::{LogFile, Server};
 
 /// Kept in every stamp.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,15 @@ pub(crate) struct LogReach {
     pub(crate) purged: GtidSet,
     /// MariaDB: the last transaction of every domain in the log.
     pub(crate) binlog: MariaDbPosition,
+    /// The files of the log.
+    pub(crate) files: Vec<LogFile>,
+}
+
+impl LogReach {
+    /// Whether the log has a place.
+    fn holds(&self, at: &BinlogOffset) -> bool {
+        self.files.iter().any(|file| file.name == *at.file && file.bytes >= at.offset)
+    }
 }
 
 /// Refuses a log that is not, or may not be, the one in which `at` was read.
@@ -110,8 +119,15 @@ pub(crate) fn same_log(now: &LogIdentity, before: &LogIdentity, at: &Position, r
                 None => Ok(()),
             }
         }
-        // The file's beginning is compared when it is read, see `transactions`.
-        Position::Binlog(_) | Position::Postgres(_) => Ok(()),
+        // Whether the file is the one of then is seen at its beginning, see `transactions`.
+        Position::Binlog(at) => match [Some(&at.applied), at.resume.as_ref()].into_iter().flatten().find(|at| !reach.holds(at)) {
+            None => Ok(()),
+            Some(missing) => gone(format!(
+                "position lost: the log does not hold the place {missing}, up to which the tables are replicated: it was purged, \
+                 reset, or restored from a backup; run `calve reload --all`"
+            )),
+        },
+        Position::Postgres(_) => Ok(()),
     }
 }
 
@@ -123,7 +139,8 @@ mod tests {
 
     fn reach(executed: &str, purged: &str, binlog: &str) -> LogReach {
         let set = |text: &str| text.replace("SERVER", SERVER).parse().unwrap();
-        LogReach { executed: set(executed), purged: set(purged), binlog: binlog.parse().unwrap() }
+        let files = vec![LogFile { name: "b.000001".into(), bytes: 100 }];
+        LogReach { executed: set(executed), purged: set(purged), binlog: binlog.parse().unwrap(), files }
     }
 
     fn at(text: &str) -> Position {
@@ -144,6 +161,10 @@ mod tests {
             (files("a"), gtid.clone(), "mysql:SERVER:1-9", false),
             (gtid.clone(), files("a"), "binlog:b.000001:4;created=1", false),
             (files("a"), files("a"), "binlog:b.000001:4;created=1", true),
+            (files("a"), files("a"), "binlog:b.000001:100;created=1", true),
+            (files("a"), files("a"), "binlog:b.000001:101;created=1", false),
+            (files("a"), files("a"), "binlog:b.000002:4;created=1", false),
+            (files("a"), files("a"), "binlog:b.000001:9;created=1;resume=b.000000:4", false),
             (files("a"), files("b"), "binlog:b.000001:4;created=1", false),
             (maria("1"), maria("2"), "mariadb:0-2-9", true),
             (maria("1"), maria("1"), "mariadb:0-1-10", false),

@@ -191,13 +191,26 @@ pub(crate) async fn binlog_snapshot(conn: &mut Conn) -> Result<Option<BinlogOffs
         .transpose()
 }
 
+/// The last transaction of every domain in the log (MariaDB).
+pub(crate) async fn gtid_binlog_pos(conn: &mut Conn) -> Result<MariaDbPosition> {
+    let failed = |error: mysql_async::Error| sql_error("cannot read gtid_binlog_pos", &error);
+    let text: Option<String> = conn.query_first("SELECT @@GLOBAL.gtid_binlog_pos").await.map_err(failed)?;
+    text.unwrap_or_default().parse().map_err(|error| unexpected("gtid_binlog_pos", &error))
+}
+
 /// The last transaction of every domain at a place in the log (MariaDB). The place must be between transactions.
 pub(crate) async fn gtid_of(conn: &mut Conn, at: &BinlogOffset) -> Result<MariaDbPosition> {
     let failed = |error: mysql_async::Error| sql_error(format_args!("cannot find the GTID of {at}"), &error);
     let text: Option<Option<String>> =
         conn.exec_first("SELECT BINLOG_GTID_POS(?, ?)", (at.file.as_ref(), at.offset)).await.map_err(failed)?;
     let Some(text) = text.flatten() else {
-        return Err(Error::new(ErrorKind::SourceGone, format!("the log of the server does not hold the place {at}")));
+        return Err(Error::new(
+            ErrorKind::SourceGone,
+            format!(
+                "position lost: the log of the server does not hold the place {at}: it was purged, reset, or restored from a \
+                 backup; run `calve reload --all`"
+            ),
+        ));
     };
     let position: MariaDbPosition = text.parse().map_err(|error| unexpected("BINLOG_GTID_POS", &error))?;
     Ok(MariaDbPosition { at: Some(at.clone()), ..position })

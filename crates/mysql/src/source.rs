@@ -16,7 +16,6 @@ use mysql_async::prelude::Queryable;
 use crate::binlog::Flavour;
 use crate::connection;
 use crate::describe;
-use crate::error::sql_error;
 use crate::identity::{self, LogIdentity, LogReach};
 use crate::load::SnapshotReader;
 use crate::server::{self, Server};
@@ -95,22 +94,20 @@ pub(crate) struct LogEnds {
 pub(crate) async fn log_ends(conn: &mut Conn, server: &Server) -> Result<LogEnds> {
     // Before the GTIDs: they may be ahead of it, never behind.
     let at = server::binlog_end(conn, server).await?;
-    let oldest =
-        server::binary_logs(conn).await?.first().map_or_else(|| at.clone(), |file| BinlogOffset::new(&file.name, 4));
-    let mut reach = LogReach::default();
+    let mut reach = LogReach { files: server::binary_logs(conn).await?, ..LogReach::default() };
+    let oldest = reach.files.first().map_or_else(|| at.clone(), |file| BinlogOffset::new(&file.name, 4));
     let (purged, end) = match server.flavour {
         Flavour::MariaDb => {
             let purged = server::gtid_of(conn, &oldest).await?;
-            let binlog: Option<String> = conn
-                .query_first("SELECT @@GLOBAL.gtid_binlog_pos")
-                .await
-                .map_err(|error| sql_error("cannot read gtid_binlog_pos", &error))?;
-            let end: MariaDbPosition = binlog.unwrap_or_default().parse().map_err(|error| {
-                Error::with_source(ErrorKind::Corrupt, "gtid_binlog_pos cannot be understood", error)
-            })?;
-            reach.binlog = end.clone();
+            reach.binlog = server::gtid_binlog_pos(conn).await?;
+            // A position whose parts are of different moments would not be found in the log again.
+            let quiet = server::binlog_end(conn, server).await? == at;
+            let end = match quiet {
+                true => MariaDbPosition { at: Some(at), ..reach.binlog.clone() },
+                false => server::gtid_of(conn, &at).await?,
+            };
             let purged = MariaDbPosition { at: Some(oldest), ..purged };
-            (Position::MariaDb(purged), Position::MariaDb(MariaDbPosition { at: Some(at), ..end }))
+            (Position::MariaDb(purged), Position::MariaDb(end))
         }
         Flavour::MySql if server.has_gtids() => {
             reach.purged = server::gtid_purged(conn).await?;
