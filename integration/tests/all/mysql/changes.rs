@@ -160,8 +160,8 @@ fn old_values_are_not_found_and_deletes_hold_keys_only(server: &Server) -> anyho
 /// Statements that change rows by ways of their own; and those whose rows the log has in two forms.
 fn every_statement_that_changes_rows_is_followed(server: &Server) -> anyhow::Result<()> {
     let schema = "
-        create table t (id int primary key, k int unique, v varchar(20));
-        create table made (id int primary key, v varchar(20));
+        create table t (id int primary key, k int unique, v varchar(60));
+        create table made (id int primary key, v varchar(60));
         create table auto (id bigint unsigned auto_increment primary key, v varchar(20), at timestamp(3) default current_timestamp(3) on update current_timestamp(3));
         create table audit (id int auto_increment primary key, what varchar(40));
         insert into t values (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c'), (4, 40, 'd');
@@ -181,7 +181,7 @@ fn every_statement_that_changes_rows_is_followed(server: &Server) -> anyhow::Res
          delete t, auto from t join auto on auto.id = t.id where t.id = 1;
          update t set v = 'ordered' order by id desc limit 1; call busy();
          insert into made select id, v from t; delete from made order by id limit 1;
-         create temporary table scratch (id int primary key, v varchar(20)); insert into scratch select * from made where id > 3;
+         create temporary table scratch (id int primary key, v varchar(60)); insert into scratch select * from made where id > 3;
          insert into made select id + 1000, v from scratch; drop temporary table scratch;
          set @before = (select count(*) from t); prepare s from 'update t set v = ? where id = ?'; set @v = 'prepared', @id = 5;
          execute s using @v, @id;

@@ -37,7 +37,7 @@ const KEYS: &[(Option<Kind>, &str, &str, &[&str])] = &[
     (None, "latins", "varchar(9) character set latin1", &["'caf\u{e9}'", "'b'", "'\u{df}'"]),
     (None, "chars", "char(4)", &["''", "'a'", "'abcd'"]),
     (None, "varbinaries", "varbinary(9)", &["''", "0x00", "0x0000", "0xff00", "'a'", "'a '"]),
-    (None, "binaries", "binary(3)", &["''", "0x01", "0x0100ff", "0x202020"]),
+    (None, "binaries", "binary(3)", &["0x000000", "0x010000", "0x0100ff", "0x202020"]),
     (None, "dates", "date", &["'1000-01-01'", "'1969-12-31'", "'9999-12-31'"]),
     (
         None,

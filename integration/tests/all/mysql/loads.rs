@@ -47,7 +47,7 @@ const KEYED: &[Keyed] = &[
         values: &["18446744073709551615 - (? % 3000) * 6148914691"],
     },
     Keyed { table: "money", columns: "k decimal(12,4)", key: "k", values: &["((? % 3000) - 1500) / 10000"] },
-    Keyed { table: "bytes_", columns: "k varbinary(16)", key: "k", values: &["unhex(md5(? % 3000))"] },
+    Keyed { table: "bytes_", columns: "k varbinary(16)", key: "k", values: &["unhex(left(sha2(? % 3000, 256), 32))"] },
 ];
 
 impl Keyed {

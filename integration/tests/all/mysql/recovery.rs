@@ -227,7 +227,8 @@ on_every_server!(
 
 /// Commits hang until the reader is full and the server gives up on it (`net_write_timeout`): it comes back where it was.
 fn a_reader_that_was_held_back_too_long_comes_back(kind: Kind, version: &str) -> anyhow::Result<()> {
-    let options = Options::default().set("net_write_timeout", "1").set("max_allowed_packet", "64M");
+    let options =
+        Options::default().set("net_write_timeout", "1").set("net_retry_count", "1").set("max_allowed_packet", "64M");
     let server = Server::start(kind, version, &options)?;
     let schema = "create table t (id int primary key, v longtext, n int); insert into t values (0, 'x', 0);";
     let mut case = BinlogCase::on(&server, "held", schema, &["t"])?;
