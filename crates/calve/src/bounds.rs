@@ -52,7 +52,8 @@ mod tests {
     fn completeness_counts_for_the_members_of_its_set_only() {
         let at = |lsn| Position::Postgres(Lsn(lsn));
         let [a, b, c] = ["a", "b", "c"].map(|name| TableName::new("public", name));
-        let set = MemberDigest::of([&a, &b]);
+        let load = calve_core::CheckpointId(uuid::Uuid::nil());
+        let set = MemberDigest::of([(&a, load), (&b, load)]);
         let state = |complete_to: Vec<CompleteTo>, member_of: BTreeSet<MemberDigest>| LakeTable {
             version: LakeVersion(String::new()),
             stamp: None,

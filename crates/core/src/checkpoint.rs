@@ -28,21 +28,25 @@ impl FromStr for CheckpointId {
     }
 }
 
-/// A compact name of a set of tables: equal exactly when the sets are.
+/// A compact name of a set of tables, each as one load has made it: equal exactly when the sets are. A table that was read again
+/// is another member, so that nothing said of it before counts any more, be it of another log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MemberDigest(pub Uuid);
 
 impl MemberDigest {
-    /// The digest of a set of tables, in whatever order they are given.
-    pub fn of<'a>(tables: impl IntoIterator<Item = &'a TableName>) -> Self {
+    /// The digest of a set of tables, each with the id of its load, in whatever order they are given.
+    pub fn of<'a>(tables: impl IntoIterator<Item = (&'a TableName, CheckpointId)>) -> Self {
         let mut tables: Vec<_> = tables.into_iter().collect();
         tables.sort_unstable();
         tables.dedup();
         let mut bytes = Vec::new();
-        for part in tables.iter().flat_map(|table| [&table.schema, &table.name]) {
-            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(part.as_bytes());
+        for (table, load) in &tables {
+            for part in [&table.schema, &table.name] {
+                bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+                bytes.extend_from_slice(part.as_bytes());
+            }
+            bytes.extend_from_slice(load.0.as_bytes());
         }
         Self(Uuid::new_v5(&Uuid::NAMESPACE_OID, &bytes))
     }
@@ -129,6 +133,8 @@ pub struct Stamp {
     pub schema: Arc<TableSchema>,
     /// The log the position is of.
     pub source: SourceIdentity,
+    /// The id of the load that the table's rows began with.
+    pub load: CheckpointId,
 }
 
 /// "All tables of this set were committed up to this position", as recorded in the lake by one of them.
@@ -156,11 +162,14 @@ mod tests {
     #[test]
     fn a_digest_names_a_set() {
         let (a, b) = (TableName::new("public", "a"), TableName::new("public", "b"));
-        assert_eq!(MemberDigest::of([&a, &b]), MemberDigest::of([&b, &a, &b]));
-        assert_ne!(MemberDigest::of([&a, &b]), MemberDigest::of([&a]));
+        let (first, again) = (CheckpointId(Uuid::from_u128(1)), CheckpointId(Uuid::from_u128(2)));
+        let of = |tables: &[&TableName]| MemberDigest::of(tables.iter().map(|table| (*table, first)));
+        assert_eq!(of(&[&a, &b]), of(&[&b, &a, &b]));
+        assert_ne!(of(&[&a, &b]), of(&[&a]));
         let (joined, split) = (TableName::new("x", "yz"), TableName::new("xy", "z"));
-        assert_ne!(MemberDigest::of([&joined]), MemberDigest::of([&split]));
-        let digest = MemberDigest::of([&a]);
+        assert_ne!(of(&[&joined]), of(&[&split]));
+        assert_ne!(of(&[&a, &b]), MemberDigest::of([(&a, first), (&b, again)]));
+        let digest = of(&[&a]);
         assert_eq!(digest.to_string().parse(), Ok(digest));
     }
 }

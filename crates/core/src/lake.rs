@@ -69,7 +69,7 @@ pub struct LakeTable {
     pub rolled_back: bool,
     /// Every completeness recorded on this table.
     pub complete_to: Vec<CompleteTo>,
-    /// The sets that this table says it belongs to.
+    /// The sets that this table, as its load has made it, says it belongs to.
     pub member_of: BTreeSet<MemberDigest>,
     /// Set while the table is stopped.
     pub stopped: Option<StopMark>,
@@ -84,7 +84,7 @@ pub struct TableCommit {
     pub stamp: Option<Stamp>,
     /// Recorded under a key of its own; smaller or equal ones of the same set are removed.
     pub complete_to: Option<CompleteTo>,
-    /// Sets the table belongs to from now on.
+    /// Sets the table belongs to from now on. A stamp of another load ends every membership that it had.
     pub join: BTreeSet<MemberDigest>,
     /// Sets of the past, whose membership and completeness are removed.
     pub leave: BTreeSet<MemberDigest>,

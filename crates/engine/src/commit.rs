@@ -240,12 +240,13 @@ impl Committer<'_> {
                 position: if unstamped { part.low.clone() } else { part.high.clone() },
                 schema: Arc::clone(&part.schema),
                 source: self.identity.clone(),
+                load: entry.load.expect("a table that streams was loaded"),
             };
             let commit = TableCommit {
                 deltas: part.deltas.clone(),
                 stamp: Some(stamp),
                 complete_to: Some(claim.clone()),
-                leave: leave.intersection(&entry.member_of).copied().collect(),
+                leave: leave.intersection(&entry.known_sets).copied().collect(),
                 ..TableCommit::default()
             };
             let target = Target { name: &part.table, base: Some(part.base), id: intent.id, position: &part.high };
@@ -264,6 +265,7 @@ impl Committer<'_> {
             let entry = &mut self.ledger.entries[index];
             entry.version = receipt.version;
             entry.member_of.retain(|members| !commit.leave.contains(members));
+            entry.known_sets.retain(|members| !commit.leave.contains(members));
             let part = intent.tables.iter().find(|part| part.table == entry.name).expect("only parts were committed");
             entry.base = Some(intent.id);
             entry.position = Some(part.high.clone());
@@ -285,7 +287,7 @@ impl Committer<'_> {
         if complete {
             self.ledger.completed = self.ledger.completed.join(&intent.end);
         }
-        self.positions.advance(&intent.id, &self.ledger.next_complete(), &self.ledger.streaming())?;
+        self.positions.advance(&intent.id, &self.ledger.next_complete(), self.ledger.members())?;
         Ok(())
     }
 
@@ -336,7 +338,9 @@ impl Committer<'_> {
             }
             let commit = TableCommit { join: BTreeSet::from([members]), ..TableCommit::default() };
             self.change_properties(index, commit, |table| table.member_of.contains(&members)).await?;
-            self.ledger.entries[index].member_of.insert(members);
+            let entry = &mut self.ledger.entries[index];
+            entry.member_of.insert(members);
+            entry.known_sets.insert(members);
         }
         let own_end = self.ledger.rules.broken(Mutation::CompleteIsOwnEnd);
         let position = if own_end { end.clone() } else { self.ledger.next_complete() };
@@ -349,7 +353,7 @@ impl Committer<'_> {
         if present.is_none_or(|present| present.members != claim.members) {
             return BTreeSet::new();
         }
-        let known = self.ledger.entries.iter().flat_map(|entry| &entry.member_of);
+        let known = self.ledger.entries.iter().flat_map(|entry| &entry.known_sets);
         known.filter(|members| **members != claim.members).copied().collect()
     }
 

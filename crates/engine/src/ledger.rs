@@ -29,6 +29,8 @@ pub(crate) struct Entry {
     pub(crate) version: LakeVersion,
     /// What the table records; none before its first load.
     pub(crate) base: Option<CheckpointId>,
+    /// The load that its rows began with; none before its first.
+    pub(crate) load: Option<CheckpointId>,
     /// The position it records.
     pub(crate) position: Option<Position>,
     /// Complete up to here, changed or not; while it loads, the position of the load.
@@ -37,6 +39,8 @@ pub(crate) struct Entry {
     /// A stop mark is in the lake.
     pub(crate) marked: bool,
     pub(crate) member_of: BTreeSet<MemberDigest>,
+    /// Sets that something is recorded of on this table.
+    pub(crate) known_sets: BTreeSet<MemberDigest>,
     /// Files of the checkpoint being put together.
     pub(crate) staged: Vec<StagedDelta>,
     /// Files of changes beyond the load, each with the end of its checkpoint.
@@ -78,9 +82,8 @@ impl Ledger {
     /// The set that a completeness written now speaks for. A loading table is not in it: a late request of an earlier
     /// process may yet publish it at an older position.
     pub(crate) fn members(&self) -> MemberDigest {
-        MemberDigest::of(
-            self.entries.iter().filter(|entry| entry.standing == Standing::Streaming).map(|entry| &entry.name),
-        )
+        let streaming = self.entries.iter().filter(|entry| entry.standing == Standing::Streaming);
+        MemberDigest::of(streaming.filter_map(|entry| Some((&entry.name, entry.load?))))
     }
 
     /// Names of the tables that stream: those an intent sealed now has all changes of.

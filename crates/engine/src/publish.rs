@@ -61,6 +61,7 @@ impl Committer<'_> {
             position: position.clone(),
             schema: Arc::clone(&entry.schema),
             source: self.identity.clone(),
+            load: id,
         };
         let commit =
             TableCommit { deltas, stamp: Some(stamp), stop: entry.marked.then_some(None), ..TableCommit::default() };
@@ -76,6 +77,8 @@ impl Committer<'_> {
         let entry = &mut self.ledger.entries[table.0];
         entry.version = receipt.version;
         entry.base = Some(id);
+        entry.load = Some(id);
+        entry.member_of.clear();
         entry.position = Some(position.clone());
         entry.upto = if pass_kept { completed } else { position.clone() };
         entry.standing = Standing::Streaming;
@@ -109,7 +112,7 @@ impl Committer<'_> {
             self.positions.put_intent(&intent)?;
             self.commit(&intent, &intent.covers.iter().cloned().collect()).await?;
             self.ledger.complete(&intent.covers, &intent.end);
-            self.positions.advance(&intent.id, &self.ledger.next_complete(), &self.ledger.streaming())?;
+            self.positions.advance(&intent.id, &self.ledger.next_complete(), self.ledger.members())?;
         }
         // It has every change up to the last complete checkpoint: what is not kept did not happen.
         let completed = self.ledger.completed.clone();

@@ -232,10 +232,11 @@ fn resume(
     let smallest = streaming().filter_map(|((_, bound), _)| bound.clone()).reduce(|a, b| a.meet(&b));
     let Some(smallest) = smallest else { return fresh.clone() };
     // Local state knows of stretches of log without changes, which the lake need not record. It is believed only for the
-    // tables it names, and only as far as the lake confirms that it is not from the future.
-    let Some((position, covers)) = &saved.position else { return smallest };
+    // tables it names, as their loads have made them, and only as far as the lake confirms that it is not from the future.
+    let Some((position, members)) = &saved.position else { return smallest };
     let confirmed = own().any(|own| own.covers(position));
-    if confirmed && position.covers(&smallest) && streaming().all(|((table, _), _)| covers.contains(&table.name)) {
+    let loads = streaming().filter_map(|((table, _), _)| Some((&table.name, table.lake.stamp.as_ref()?.load)));
+    if confirmed && position.covers(&smallest) && MemberDigest::of(loads) == *members {
         return position.clone();
     }
     smallest

@@ -192,6 +192,7 @@ fn entry(found: &Found, planned: &crate::recover::PlannedTable) -> Entry {
         schema: Arc::clone(&found.schema),
         version: found.lake.version.clone(),
         base: found.lake.checkpoint(),
+        load: found.lake.stamp.as_ref().map(|stamp| stamp.load),
         position: planned.position.clone(),
         upto: planned.upto.clone(),
         standing: match planned.fate {
@@ -201,6 +202,7 @@ fn entry(found: &Found, planned: &crate::recover::PlannedTable) -> Entry {
         },
         marked: found.lake.stopped.is_some(),
         member_of: found.lake.member_of.clone(),
+        known_sets: found.lake.complete_to.iter().map(|c| c.members).chain(found.lake.member_of.clone()).collect(),
         staged: Vec::new(),
         kept: Vec::new(),
         settles: None,

@@ -325,7 +325,14 @@ fn property_changes(slot: &TableSlot, now: &Marks, commit: &TableCommit) -> Resu
     if let Some(stamp) = &commit.stamp {
         stamp::stamp_properties(stamp, &mut changes)?;
     }
-    stamp::member_properties(now, commit.complete_to.as_ref(), &commit.join, &commit.leave, &mut changes);
+    stamp::member_properties(
+        now,
+        commit.stamp.as_ref(),
+        commit.complete_to.as_ref(),
+        &commit.join,
+        &commit.leave,
+        &mut changes,
+    );
     match &commit.stop {
         Some(stop) if *stop != now.stopped => stamp::stop_properties(&slot.source, stop.as_ref(), &mut changes)?,
         _ => {}

@@ -24,6 +24,8 @@ const SOURCE_TABLE: &str = "calve.source-table";
 const CHECKPOINT: &str = "calve.checkpoint";
 const POSITION: &str = "calve.position";
 const SOURCE: &str = "calve.source";
+/// The id of the load that the rows began with.
+const LOAD: &str = "calve.load";
 /// The source's schema as JSON, in properties only: it is large, and a thousand summaries are kept.
 const SOURCE_SCHEMA: &str = "calve.source-schema";
 /// Names the source's schema in a summary.
@@ -152,6 +154,7 @@ fn read_stamp(
         position: get(POSITION)?.parse().map_err(|_| damaged(source, POSITION))?,
         schema: schema.cloned().ok_or_else(|| damaged(source, SOURCE_SCHEMA))?,
         source: SourceIdentity(get(SOURCE)?.clone()),
+        load: get(LOAD)?.parse().map_err(|_| damaged(source, LOAD))?,
     }))
 }
 
@@ -161,6 +164,7 @@ pub(crate) fn stamp_properties(stamp: &Stamp, changes: &mut PropertyChanges) -> 
         (CHECKPOINT.to_owned(), stamp.checkpoint.to_string()),
         (POSITION.to_owned(), stamp.position.to_string()),
         (SOURCE.to_owned(), stamp.source.0.clone()),
+        (LOAD.to_owned(), stamp.load.to_string()),
         (SOURCE_SCHEMA.to_owned(), json(&stamp.schema.table, &*stamp.schema)?),
     ]);
     Ok(())
@@ -204,6 +208,7 @@ pub(crate) fn stop_properties(table: &TableName, stop: Option<&StopMark>, change
 /// Records completeness and membership, given what the table says now. A completeness already covered is left as it is.
 pub(crate) fn member_properties(
     now: &Marks,
+    stamp: Option<&Stamp>,
     complete_to: Option<&CompleteTo>,
     join: &BTreeSet<MemberDigest>,
     leave: &BTreeSet<MemberDigest>,
@@ -218,8 +223,14 @@ pub(crate) fn member_properties(
             changes.remove(complete_to_key(smaller));
         }
     }
+    let replaced = stamp.zip(now.stamp.as_ref()).is_some_and(|(new, old)| new.load != old.load);
+    if replaced {
+        for digest in &now.member_of {
+            changes.remove(format!("{MEMBER_OF}{digest}"));
+        }
+    }
     for digest in join.difference(leave) {
-        if !now.member_of.contains(digest) {
+        if replaced || !now.member_of.contains(digest) {
             changes.set.insert(format!("{MEMBER_OF}{digest}"), String::from("true"));
         }
     }
@@ -368,6 +379,7 @@ mod tests {
             position: at(77),
             schema: schema(),
             source: SourceIdentity(String::from("7300/1/db/slot")),
+            load: CheckpointId(Uuid::from_u128(3)),
         };
         let mark = StopMark {
             at: Some(at(5)),
@@ -386,14 +398,14 @@ mod tests {
 
     #[test]
     fn completeness_is_never_lowered_and_smaller_ones_go() {
-        let (set, other) = (MemberDigest::of([&table()]), MemberDigest::of([]));
+        let (set, other) = (MemberDigest::of([(&table(), CheckpointId(Uuid::from_u128(3)))]), MemberDigest::of([]));
         let mut properties = owner_properties("p", &schema()).unwrap();
         let none = BTreeSet::new();
         let record =
             |properties: &mut HashMap<String, String>, new: &CompleteTo, join: &BTreeSet<_>, leave: &BTreeSet<_>| {
                 let now = Marks::read(properties, &table()).unwrap();
                 let mut changes = PropertyChanges::default();
-                member_properties(&now, Some(new), join, leave, &mut changes);
+                member_properties(&now, None, Some(new), join, leave, &mut changes);
                 apply(properties, changes)
             };
         let joined = BTreeSet::from([set, other]);

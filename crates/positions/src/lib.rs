@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use calve_core::{
-    CheckpointId, CheckpointIntent, Error, ErrorKind, Position, PositionStore, Result, SavedState, TableName,
+    CheckpointId, CheckpointIntent, Error, ErrorKind, MemberDigest, Position, PositionStore, Result, SavedState,
 };
 
 use crate::contained::ContainedStore;
@@ -92,13 +92,13 @@ impl PositionStore for Positions {
         Ok(())
     }
 
-    fn advance(&self, done: &CheckpointId, position: &Position, covers: &[TableName]) -> Result<()> {
+    fn advance(&self, done: &CheckpointId, position: &Position, members: MemberDigest) -> Result<()> {
         let mut inner = self.inner();
         let mut after = inner.contents.clone();
         let drop = after.intents.iter().find(|(_, known)| known.id == *done).map(|(number, _)| *number);
         after.intents.retain(|(_, known)| known.id != *done);
-        let stays = after.position.as_ref().is_some_and(|(saved, of)| same_set(of, covers) && saved.covers(position));
-        let advanced = (!stays).then(|| (position.clone(), covers.to_vec()));
+        let stays = after.position.as_ref().is_some_and(|(saved, of)| *of == members && saved.covers(position));
+        let advanced = (!stays).then(|| (position.clone(), members));
         if advanced.is_some() {
             after.position.clone_from(&advanced);
         }
@@ -228,15 +228,6 @@ fn open_patiently(dir: &Path, pipeline: &str) -> std::result::Result<(ContainedS
 
 fn io_error(dir: &Path, done: &str, error: std::io::Error) -> Error {
     directory::io_error(&format!("the saved positions in {} cannot be {done}", dir.display()), error)
-}
-
-fn same_set(a: &[TableName], b: &[TableName]) -> bool {
-    let sorted = |names: &[TableName]| {
-        let mut names = names.to_vec();
-        names.sort_unstable();
-        names
-    };
-    a == b || sorted(a) == sorted(b)
 }
 
 #[cfg(test)]

@@ -13,14 +13,14 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use calve_core::{CheckpointIntent, Position, TableName};
+use calve_core::{CheckpointIntent, MemberDigest, Position};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::directory;
 
 /// What is written now. A directory of another format is rebuilt: it holds nothing that the lake does not know.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Intents and a position take kilobytes; sled's default is 1 GiB.
 const CACHE_BYTES: u64 = 8 << 20;
@@ -81,7 +81,7 @@ struct Meta {
 /// Everything that is saved, intents by number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Contents {
-    pub(crate) position: Option<(Position, Vec<TableName>)>,
+    pub(crate) position: Option<(Position, MemberDigest)>,
     pub(crate) intents: Vec<(u64, CheckpointIntent)>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Contents {
 pub(crate) enum Change {
     PutIntent(u64, Box<CheckpointIntent>),
     Advance {
-        position: Option<(Position, Vec<TableName>)>,
+        position: Option<(Position, MemberDigest)>,
         drop: Option<u64>,
     },
     DropIntents(Vec<u64>),

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use calve_core::{Column, ColumnType, Lsn, NativeType, StagedDelta, TableIntent, TableSchema};
+use calve_core::{Column, ColumnType, Lsn, NativeType, StagedDelta, TableIntent, TableName, TableSchema};
 use uuid::Uuid;
 
 use super::*;
@@ -46,6 +46,10 @@ impl Random {
 
 fn lsn(n: u64) -> Position {
     Position::Postgres(Lsn(n))
+}
+
+fn set(count: usize) -> MemberDigest {
+    MemberDigest::of(tables(count).iter().map(|table| (table, CheckpointId(Uuid::nil()))))
 }
 
 fn tables(n: usize) -> Vec<TableName> {
@@ -99,11 +103,11 @@ fn what_was_saved_is_there_after_a_restart() {
     for intent in [&first, &second, &third] {
         positions.put_intent(intent).unwrap();
     }
-    positions.advance(&first.id, &lsn(20), &tables(2)).unwrap();
+    positions.advance(&first.id, &lsn(20), set(2)).unwrap();
     drop(positions);
 
     let positions = Positions::open(scratch.dir(), "shop").unwrap();
-    let expected = SavedState { position: Some((lsn(20), tables(2))), intents: vec![second.clone(), third] };
+    let expected = SavedState { position: Some((lsn(20), set(2))), intents: vec![second.clone(), third] };
     assert_eq!(positions.load().unwrap(), expected);
     let changed = CheckpointIntent { end: lsn(99), ..second };
     positions.put_intent(&changed).unwrap();
@@ -115,7 +119,7 @@ fn what_was_saved_is_there_after_a_restart() {
     drop(positions);
 
     let state = Positions::open(scratch.dir(), "shop").unwrap().load().unwrap();
-    assert_eq!(state, SavedState { position: Some((lsn(20), tables(2))), intents: Vec::new() });
+    assert_eq!(state, SavedState { position: Some((lsn(20), set(2))), intents: Vec::new() });
     assert_eq!(kept(&scratch), 0);
 }
 
@@ -124,15 +128,10 @@ fn a_position_never_goes_back_for_the_same_tables() {
     let scratch = Scratch::new("back");
     let positions = Positions::open(scratch.dir(), "shop").unwrap();
     let none = CheckpointId(Uuid::from_u128(0));
-    let reversed: Vec<_> = tables(2).into_iter().rev().collect();
-    for (position, covers, expected) in [
-        (20, tables(2), (20, tables(2))),
-        (10, tables(2), (20, tables(2))),
-        (15, reversed, (20, tables(2))),
-        (15, tables(3), (15, tables(3))),
-        (25, tables(3), (25, tables(3))),
-    ] {
-        positions.advance(&none, &lsn(position), &covers).unwrap();
+    for (position, members, expected) in
+        [(20, set(2), (20, set(2))), (10, set(2), (20, set(2))), (15, set(3), (15, set(3))), (25, set(3), (25, set(3)))]
+    {
+        positions.advance(&none, &lsn(position), members).unwrap();
         assert_eq!(positions.load().unwrap().position, Some((lsn(expected.0), expected.1)), "after {position}");
     }
 }
@@ -167,7 +166,7 @@ fn history(dir: &Path) -> Vec<SavedState> {
         positions.put_intent(&intent(n, 3)).unwrap();
         states.push(positions.load().unwrap());
         if n > 2 {
-            positions.advance(&intent(n - 2, 3).id, &lsn(n * 10), &tables(2)).unwrap();
+            positions.advance(&intent(n - 2, 3).id, &lsn(n * 10), set(2)).unwrap();
             states.push(positions.load().unwrap());
         }
     }
@@ -274,13 +273,13 @@ fn the_directory_does_not_grow_for_ever() {
     positions.put_intent(&standing).unwrap();
     for n in 0..150 {
         positions.put_intent(&intent(n, 2_000)).unwrap();
-        positions.advance(&intent(n, 1).id, &lsn(n), &tables(2)).unwrap();
+        positions.advance(&intent(n, 1).id, &lsn(n), set(2)).unwrap();
     }
     let sizes = files(&scratch.dir()).iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
     assert!(sizes < 8 << 20, "{sizes} bytes for one intent and a position");
     drop(positions);
     let state = Positions::open(scratch.dir(), "shop").unwrap().load().unwrap();
-    assert_eq!(state, SavedState { position: Some((lsn(149), tables(2))), intents: vec![standing] });
+    assert_eq!(state, SavedState { position: Some((lsn(149), set(2))), intents: vec![standing] });
 }
 
 #[test]
@@ -308,7 +307,7 @@ fn child_that_is_killed() {
     for n in first + 1.. {
         positions.put_intent(&intent(n, 5)).unwrap();
         writeln!(out, "intent {n}").unwrap();
-        positions.advance(&intent(n, 5).id, &lsn(n), &tables(2)).unwrap();
+        positions.advance(&intent(n, 5).id, &lsn(n), set(2)).unwrap();
         writeln!(out, "done {n}").unwrap();
     }
 }

@@ -203,7 +203,8 @@ fn what_is_remembered_is_read_back_without_passwords() {
 #[test]
 fn secrets_are_in_no_problem_and_no_debug_output() {
     for yaml in [
-        "source: mysql://u:hunter2@h/db\ninto: l\nname: n\n",
+        "source: mssql://u:hunter2@h/db\ninto: l\nname: n\n",
+        "source: mysql://u:hunter2@h/db?nonsense=1\ninto: l\nname: n\n",
         "source: u:hunter2@h/db\ninto: l\nname: n\n",
         "source: postgres://u:hunter2@h/db?nonsense=1\ninto: l\nname: n\n",
         "catalog: hunter2\ninto: l\nname: n\n",

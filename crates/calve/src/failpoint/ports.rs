@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use calve_core::{
     ChangeSink, ChangeSource, CheckpointId, CheckpointIntent, CommitReceipt, DeltaWriter, DurablePosition, EncodeJob,
-    Lake, LakeTable, LakeVersion, LoadReader, LoadWriter, LogState, Position, PositionStore, Result, RowBuffer,
-    SavedState, SourceIdentity, SourceTable, StagedDelta, TableCommit, TableName, TableSchema,
+    Lake, LakeTable, LakeVersion, LoadReader, LoadWriter, LogState, MemberDigest, Position, PositionStore, Result,
+    RowBuffer, SavedState, SourceIdentity, SourceTable, StagedDelta, TableCommit, TableName, TableSchema,
 };
 use calve_engine::Ports;
 
@@ -149,9 +149,9 @@ impl PositionStore for Positions {
         result
     }
 
-    fn advance(&self, done: &CheckpointId, position: &Position, covers: &[TableName]) -> Result<()> {
+    fn advance(&self, done: &CheckpointId, position: &Position, members: MemberDigest) -> Result<()> {
         failpoint::hit("positions.advance.before");
-        let result = self.0.advance(done, position, covers);
+        let result = self.0.advance(done, position, members);
         failpoint::hit("positions.advance.after");
         result
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use calve_core::{CompleteTo, DurablePosition, ErrorKind, Lake, MemberDigest, StopMark, StopReason, TableCommit};
 use iceberg::spec::{ManifestStatus, Operation};
 
-use super::fixture::{Orders, Scratch, at, files_under, owned, schema, stamp, table};
+use super::fixture::{Orders, Scratch, at, files_under, load, owned, schema, stamp, table};
 use crate::manifests::{read_list, read_manifest};
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn properties_are_committed_alone() {
     let mut orders = Orders::create(&scratch).await;
     let stamped = orders.put(&[(1, "a")], &[]).await;
     let snapshot = orders.as_table().await.metadata().current_snapshot_id();
-    let (set, old) = (MemberDigest::of([&table()]), MemberDigest::of([]));
+    let (set, old) = (MemberDigest::of([(&table(), load())]), MemberDigest::of([]));
     let mark = StopMark {
         at: Some(at(10)),
         reason: StopReason { state: "log lost".into(), detail: "gone".into(), remedy: "reload".into() },
@@ -179,6 +179,13 @@ async fn properties_are_committed_alone() {
     let loaded = orders.reload().await;
     assert_eq!((loaded.stopped, loaded.member_of), (None, BTreeSet::from([set])));
     assert_eq!(loaded.complete_to, [CompleteTo { members: set, position: at(20) }]);
+
+    // A load replaces the table: it belongs to no set any more that it belonged to before.
+    let mut again = stamp(30, &schema());
+    again.load = again.checkpoint;
+    let commit = TableCommit { stamp: Some(again), join: BTreeSet::from([old]), ..TableCommit::default() };
+    orders.try_commit(&commit).await.unwrap();
+    assert_eq!(orders.reload().await.member_of, BTreeSet::from([old]));
 
     // What changes nothing commits nothing.
     let version = orders.version.clone();

@@ -94,12 +94,18 @@ pub(super) fn at(lsn: u64) -> Position {
     Position::Postgres(Lsn(lsn))
 }
 
+/// The one load of the tests' tables.
+pub(super) fn load() -> CheckpointId {
+    CheckpointId(Uuid::from_u128(1))
+}
+
 pub(super) fn stamp(lsn: u64, schema: &Arc<TableSchema>) -> Stamp {
     Stamp {
         checkpoint: CheckpointId(Uuid::new_v4()),
         position: at(lsn),
         schema: Arc::clone(schema),
         source: SourceIdentity("cluster/1/db/slot".into()),
+        load: load(),
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use calve_core::{Lsn, MemberDigest, TableName};
+use calve_core::{CheckpointId, Lsn, MemberDigest, TableName};
 
 use super::source_log::{Row, lsn, table_name};
 use super::world::World;
@@ -18,9 +18,12 @@ use super::world::World;
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
     files: u64,
-    /// Which tables a digest names, for every set of the simulated tables.
-    sets: BTreeMap<MemberDigest, Vec<TableName>>,
+    /// Which tables a digest names, each by its load: every set of the tables as the loads seen so far have made them.
+    sets: BTreeMap<MemberDigest, Vec<Member>>,
 }
+
+/// A table and the load that its rows began with.
+type Member = (TableName, CheckpointId);
 
 impl Checker {
     /// Numbers a file.
@@ -29,11 +32,13 @@ impl Checker {
         self.files
     }
 
-    fn members(&mut self, tables: usize, digest: &MemberDigest) -> &[TableName] {
-        if self.sets.is_empty() {
-            for bits in 0..1_usize << tables {
-                let set: Vec<_> = (0..tables).filter(|index| bits >> index & 1 == 1).map(table_name).collect();
-                self.sets.insert(MemberDigest::of(&set), set);
+    /// The digest's members; `now` are all loaded tables as they are.
+    fn members(&mut self, now: &[Member], digest: &MemberDigest) -> &[Member] {
+        if !self.sets.contains_key(digest) {
+            for bits in 0..1_usize << now.len() {
+                let set: Vec<_> =
+                    (0..now.len()).filter(|index| bits >> index & 1 == 1).map(|i| now[i].clone()).collect();
+                self.sets.insert(MemberDigest::of(set.iter().map(|(table, load)| (table, *load))), set);
             }
         }
         self.sets.get(digest).map_or(&[], Vec::as_slice)
@@ -69,13 +74,19 @@ impl World {
 
     /// I3, and I2 again since completeness moved.
     pub(crate) fn check_completeness(&mut self) {
-        let tables = self.log.table_count();
+        let loaded =
+            self.lake.tables.iter().filter_map(|(name, table)| Some((name.clone(), table.stamp.as_ref()?.load)));
+        let loaded: Vec<Member> = loaded.collect();
         let mut broken = None;
         for holder in self.lake.tables.values() {
             for complete in &holder.complete_to {
-                for member in self.checker.members(tables, &complete.members) {
+                for (member, load) in self.checker.members(&loaded, &complete.members) {
                     let Some(table) = self.lake.tables.get(member) else { continue };
                     let (Some(stamp), None) = (&table.stamp, &table.stopped) else { continue };
+                    // Read again since: what was said of it before does not speak for it any more.
+                    if stamp.load != *load {
+                        continue;
+                    }
                     let Some(index) = self.log.index_of(member) else { continue };
                     if self.log.changed(index, lsn(&stamp.position), lsn(&complete.position)) {
                         broken = Some(format!(
@@ -225,6 +236,7 @@ mod tests {
             position: Position::Postgres(world.log.end()),
             schema: Arc::clone(world.log.schema(0)),
             source: SourceIdentity(String::new()),
+            load: CheckpointId(Uuid::from_u128(1)),
         };
         commit(&mut world, &TableCommit { deltas: vec![delta], stamp: Some(stamp), ..TableCommit::default() });
         world
@@ -237,7 +249,7 @@ mod tests {
     }
 
     fn claim(world: &mut World, position: Lsn) {
-        let members = MemberDigest::of([&table_name(0)]);
+        let members = MemberDigest::of([(&table_name(0), CheckpointId(Uuid::from_u128(1)))]);
         let complete_to = Some(CompleteTo { members, position: Position::Postgres(position) });
         commit(world, &TableCommit { complete_to, ..TableCommit::default() });
     }

@@ -146,6 +146,9 @@ impl LakeState {
             made.push(self.snapshots);
         }
         if let Some(stamp) = &commit.stamp {
+            if table.stamp.as_ref().is_some_and(|old| old.load != stamp.load) {
+                table.member_of.clear();
+            }
             table.stamp = Some(stamp.clone());
         }
         table.complete_to.retain(|c| !commit.leave.contains(&c.members));
@@ -303,6 +306,7 @@ mod tests {
 
     fn stamp(id: u128, position: u64) -> Stamp {
         Stamp {
+            load: CheckpointId(Uuid::from_u128(0)),
             checkpoint: CheckpointId(Uuid::from_u128(id)),
             position: Position::Postgres(Lsn(position)),
             schema: Arc::clone(SourceLog::new(1).schema(0)),
@@ -402,7 +406,7 @@ mod tests {
     fn completeness_is_never_lowered_and_leaves_with_its_set() {
         let (mut lake, _) = lake(Catalog::Sql);
         let name = table_name(0);
-        let (set, other) = (MemberDigest::of([&name]), MemberDigest::of([]));
+        let (set, other) = (MemberDigest::of([(&name, stamp(1, 1).load)]), MemberDigest::of([]));
         let complete = |members, at| Some(CompleteTo { members, position: Position::Postgres(Lsn(at)) });
         put(&mut lake, &TableCommit { complete_to: complete(set, 5), join: [set].into(), ..Default::default() });
         put(&mut lake, &TableCommit { complete_to: complete(set, 3), ..Default::default() });

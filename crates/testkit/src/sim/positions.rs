@@ -1,6 +1,6 @@
 //! Local state: every write makes a version, durable only once it is synced, so that it can be lost or restored stale.
 
-use calve_core::{CheckpointId, CheckpointIntent, Position, PositionStore, Result, SavedState, TableName};
+use calve_core::{CheckpointId, CheckpointIntent, MemberDigest, Position, PositionStore, Result, SavedState};
 
 use super::faults::StepKind;
 use super::world::{Process, World};
@@ -76,8 +76,8 @@ impl PositionStore for SimPositions {
         self.write("put intent", |state| state.intents.push(intent.clone()))
     }
 
-    fn advance(&self, done: &CheckpointId, position: &Position, covers: &[TableName]) -> Result<()> {
-        self.write("advance", |state| advance(state, done, position, covers))
+    fn advance(&self, done: &CheckpointId, position: &Position, members: MemberDigest) -> Result<()> {
+        self.write("advance", |state| advance(state, done, position, members))
     }
 
     fn drop_intents(&self) -> Result<()> {
@@ -85,17 +85,17 @@ impl PositionStore for SimPositions {
     }
 }
 
-fn advance(state: &mut SavedState, done: &CheckpointId, position: &Position, covers: &[TableName]) {
+fn advance(state: &mut SavedState, done: &CheckpointId, position: &Position, members: MemberDigest) {
     state.intents.retain(|intent| intent.id != *done);
-    let behind = state.position.as_ref().is_some_and(|(at, tables)| tables == covers && at.covers(position));
+    let behind = state.position.as_ref().is_some_and(|(at, of)| *of == members && at.covers(position));
     if !behind {
-        state.position = Some((position.clone(), covers.to_vec()));
+        state.position = Some((position.clone(), members));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use calve_core::Lsn;
+    use calve_core::{Lsn, TableName};
     use uuid::Uuid;
 
     use super::*;
@@ -128,11 +128,12 @@ mod tests {
     fn a_position_of_the_same_tables_never_goes_back() {
         let mut state = SavedState { position: None, intents: vec![intent(1), intent(2)] };
         let at = |lsn| Position::Postgres(Lsn(lsn));
-        let (one, two) = (vec![TableName::new("s", "a")], vec![TableName::new("s", "b")]);
-        advance(&mut state, &intent(1).id, &at(5), &one);
-        advance(&mut state, &intent(9).id, &at(4), &one);
+        let set = |name: &str| MemberDigest::of([(&TableName::new("s", name), intent(0).id)]);
+        let (one, two) = (set("a"), set("b"));
+        advance(&mut state, &intent(1).id, &at(5), one);
+        advance(&mut state, &intent(9).id, &at(4), one);
         assert_eq!((state.position.clone(), state.intents.len()), (Some((at(5), one)), 1));
-        advance(&mut state, &intent(9).id, &at(4), &two);
+        advance(&mut state, &intent(9).id, &at(4), two);
         assert_eq!(state.position, Some((at(4), two)));
     }
 }

@@ -28,6 +28,7 @@ fn recorded() -> Recorded {
         position: at(100),
         schema: Arc::new(schema),
         source: SourceIdentity("log".into()),
+        load: CheckpointId(Uuid::nil()),
     };
     let summary = TableSummary {
         target: "raw.orders".into(),
