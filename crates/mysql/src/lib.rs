@@ -25,6 +25,7 @@ mod snapshot_place;
 mod source;
 mod spool;
 mod sql;
+mod standstill;
 mod status;
 mod stream;
 mod transactions;

@@ -101,10 +101,10 @@ pub(crate) async fn log_ends(conn: &mut Conn, server: &Server) -> Result<LogEnds
             let purged = server::gtid_of(conn, &oldest).await?;
             reach.binlog = server::gtid_binlog_pos(conn).await?;
             // A position whose parts are of different moments would not be found in the log again.
-            let quiet = server::binlog_end(conn, server).await? == at;
-            let end = match quiet {
-                true => MariaDbPosition { at: Some(at), ..reach.binlog.clone() },
-                false => server::gtid_of(conn, &at).await?,
+            let end = if server::binlog_end(conn, server).await? == at {
+                MariaDbPosition { at: Some(at), ..reach.binlog.clone() }
+            } else {
+                server::gtid_of(conn, &at).await?
             };
             let purged = MariaDbPosition { at: Some(oldest), ..purged };
             (Position::MariaDb(purged), Position::MariaDb(end))

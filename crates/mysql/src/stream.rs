@@ -13,10 +13,12 @@ use sha2::Digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
+use crate::binlog::Flavour;
 use crate::binlog::event::{Header, kind, verify_checksum};
 use crate::connection;
 use crate::error::sql_error;
 use crate::settings::MySqlSettings;
+use crate::standstill::Standstill;
 
 /// The server says after this long without an event that it is alive, and where its log stands.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -52,9 +54,11 @@ impl BinlogReader {
         replica: Replica,
     ) -> Result<Self> {
         let stream = dump(settings, position, again, replica).await?;
+        let flavour = if matches!(position, Position::MariaDb(_)) { Flavour::MariaDb } else { Flavour::MySql };
+        let standstill = (replica == Replica::Pipeline).then(|| Standstill::watch(settings, flavour));
         let (sender, packets) = mpsc::channel(1024);
         let limit = settings.read_ahead_bytes.clamp(1 << 16, u32::MAX as usize >> 1);
-        let task = tokio::spawn(read(stream, sender, Arc::new(Semaphore::new(limit)), limit));
+        let task = tokio::spawn(read(stream, sender, Arc::new(Semaphore::new(limit)), limit, standstill));
         Ok(Self { packets, task, next: None })
     }
 
@@ -122,7 +126,13 @@ fn header(event: &Event) -> Header {
     }
 }
 
-async fn read(mut stream: BinlogStream, sender: mpsc::Sender<Result<Packet>>, bound: Arc<Semaphore>, limit: usize) {
+async fn read(
+    mut stream: BinlogStream,
+    sender: mpsc::Sender<Result<Packet>>,
+    bound: Arc<Semaphore>,
+    limit: usize,
+    mut standstill: Option<Standstill>,
+) {
     let mut unpacked = false;
     loop {
         let packet = match tokio::time::timeout(SILENCE, stream.next()).await {
@@ -141,7 +151,13 @@ async fn read(mut stream: BinlogStream, sender: mpsc::Sender<Result<Packet>>, bo
             }
             unpacked = kind == kind::TRANSACTION_PAYLOAD;
         }
-        let packet = match packet.and_then(check) {
+        let packet = packet.and_then(check).and_then(|event| {
+            if let Some(standstill) = &mut standstill {
+                standstill.event(&header(&event), event.data())?;
+            }
+            Ok(event)
+        });
+        let packet = match packet {
             Ok(event) => {
                 // An event beyond the whole bound passes alone.
                 let bytes = event.data().len().clamp(1, limit);
