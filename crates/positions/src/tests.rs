@@ -365,7 +365,7 @@ fn a_death_at_a_failpoint_leaves_what_was_saved_before_it() {
             .unwrap();
         assert!(!status.success(), "{place} was passed");
         let state = Positions::open(scratch.dir(), "shop").unwrap().load().unwrap();
-        assert_eq!(state.position, done.map(|n| (lsn(n), tables(2))), "{place}");
+        assert_eq!(state.position, done.map(|n| (lsn(n), set(2))), "{place}");
         assert_eq!(state.intents, open.into_iter().map(|n| intent(n, 5)).collect::<Vec<_>>(), "{place}");
     }
 }

@@ -180,18 +180,18 @@ async fn properties_are_committed_alone() {
     assert_eq!((loaded.stopped, loaded.member_of), (None, BTreeSet::from([set])));
     assert_eq!(loaded.complete_to, [CompleteTo { members: set, position: at(20) }]);
 
+    // What changes nothing commits nothing.
+    let version = orders.version.clone();
+    orders.try_commit(&TableCommit { complete_to: complete(20), ..TableCommit::default() }).await.unwrap();
+    assert_eq!(orders.version, version);
+    assert_eq!(orders.as_table().await.metadata().current_snapshot_id(), snapshot);
+
     // A load replaces the table: it belongs to no set any more that it belonged to before.
     let mut again = stamp(30, &schema());
     again.load = again.checkpoint;
     let commit = TableCommit { stamp: Some(again), join: BTreeSet::from([old]), ..TableCommit::default() };
     orders.try_commit(&commit).await.unwrap();
     assert_eq!(orders.reload().await.member_of, BTreeSet::from([old]));
-
-    // What changes nothing commits nothing.
-    let version = orders.version.clone();
-    orders.try_commit(&TableCommit { complete_to: complete(20), ..TableCommit::default() }).await.unwrap();
-    assert_eq!(orders.version, version);
-    assert_eq!(orders.as_table().await.metadata().current_snapshot_id(), snapshot);
 }
 
 /// The catalog applied the commit, and the process never heard of it.
