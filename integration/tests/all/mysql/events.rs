@@ -54,21 +54,15 @@ fn compressed_transactions_are_unpacked(kind: Kind, version: &str) -> anyhow::Re
     }
     calve.terminate()?;
     // That it was compressed at all.
-    let seen = match kind {
-        Kind::MariaDb => {
-            // Rows as they are would be longer than all of the log.
-            let log = server.sql("mysql", "show master status")?;
-            let bytes: u64 = log.split('\t').nth(1).and_then(|text| text.parse().ok()).unwrap_or_default();
-            bytes < 400_000
-        }
-        _ => {
-            let log = server.sql(
-                "mysql",
-                "select count(*) from performance_schema.binary_log_transaction_compression_stats
-                                           where compression_type = 'ZSTD' and transaction_counter > 0",
-            )?;
-            log.trim() != "0"
-        }
+    let seen = if kind == Kind::MariaDb {
+        // Rows as they are would be longer than all of the log.
+        let log = server.sql("mysql", "show master status")?;
+        let bytes: u64 = log.split('\t').nth(1).and_then(|text| text.parse().ok()).unwrap_or_default();
+        bytes < 400_000
+    } else {
+        let asked = "select count(*) from performance_schema.binary_log_transaction_compression_stats \
+                     where compression_type = 'ZSTD' and transaction_counter > 0";
+        server.sql("mysql", asked)?.trim() != "0"
     };
     ensure!(seen, "nothing was compressed");
     case.pass()

@@ -112,7 +112,7 @@ fn a_purged_position_is_lost(kind: Kind, version: &str) -> anyhow::Result<()> {
     let before = case.lake().metadata(case.database.name(), "t")?.snapshots().len();
     refused(&case, &["changes in between are lost", "reload"])?;
     // A running one says so too, and ends rather than trying for ever.
-    let finished = case.pipeline.start()?.wait(Duration::from_secs(60))?;
+    let finished = case.pipeline.start()?.wait(Duration::from_mins(1))?;
     complains(&finished, 3, &["lost", "reload"])?;
     ensure!(case.lake().metadata(case.database.name(), "t")?.snapshots().len() == before, "it committed something");
     reload_all_mends_it(&mut case)?;
@@ -310,7 +310,7 @@ fn without_gtids_another_server_is_refused() -> anyhow::Result<()> {
         case.once_and_same(&["t"])?;
     }
     case.sql.run("set global gtid_mode = ON; insert into t values (400, 'x')")?;
-    refused(&case, &["gtid_mode", "reload"])?;
+    refused(&case, &["reload"])?;
     reload_all_mends_it(&mut case)?;
     case.pass()
 }

@@ -15,7 +15,6 @@ mod xa;
 
 use std::ops::{Deref, DerefMut};
 
-use calve_integration::compare::SourceRows;
 use calve_integration::sql::Sql;
 use calve_testkit::servers::{Kind, Server};
 
@@ -175,10 +174,4 @@ fn numbers(first: u32, last: u32) -> String {
         "(select {first} + a.d + 10 * b.d + 100 * c.d + 1000 * e.d as i from {DIGITS} a, {DIGITS} b, {DIGITS} c, {DIGITS} e \
          having i <= {last}) as numbers"
     )
-}
-
-/// The texts of a table's rows, for looking at what no comparison says.
-fn rows_of(case: &mut BinlogCase, table: &str) -> anyhow::Result<SourceRows> {
-    let pair = calve_integration::compare::Pair::named(&case.name(table));
-    SourceRows::read(&mut case.case.sql, &pair)
 }

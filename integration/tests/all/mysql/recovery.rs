@@ -225,10 +225,10 @@ on_every_server!(
     a_table_that_was_rolled_back_stops_and_catches_up_by_a_reload,
 );
 
-/// Commits hang until the reader is full and the server gives up on it (`net_write_timeout`): it comes back where it was.
-fn a_reader_that_was_held_back_too_long_comes_back(kind: Kind, version: &str) -> anyhow::Result<()> {
-    let options =
-        Options::default().set("net_write_timeout", "1").set("net_retry_count", "1").set("max_allowed_packet", "64M");
+/// Commits hang until the reader is full, for longer than the server waits for others (`net_write_timeout`): it keeps its
+/// connection; and where it loses it all the same, it comes back to where it was.
+fn a_reader_that_is_held_back_keeps_its_place(kind: Kind, version: &str) -> anyhow::Result<()> {
+    let options = Options::default().set("net_write_timeout", "1").set("net_retry_count", "1");
     let server = Server::start(kind, version, &options)?;
     let schema = "create table t (id int primary key, v longtext, n int); insert into t values (0, 'x', 0);";
     let mut case = BinlogCase::on(&server, "held", schema, &["t"])?;
@@ -236,24 +236,18 @@ fn a_reader_that_was_held_back_too_long_comes_back(kind: Kind, version: &str) ->
     case.pipeline = case.pipeline.clone().checkpoint("bytes", "4MiB");
     case.pipeline.once()?;
     let calve = case.pipeline.start()?;
-    let dumps = "select count(*) from information_schema.processlist where command like 'Binlog Dump%'";
-    until("calve to read the log", || Ok(case.sql.value(dumps)? == "1"))?;
+    let dumps = "select id from information_schema.processlist where command like 'Binlog Dump%'";
+    until("calve to read the log", || Ok(case.sql.rows(dumps)?.len() == 1))?;
+    let dump = case.sql.value(dumps)?;
     let lock = CatalogLock::hold(case.lake())?;
     for n in 0..40 {
-        case.sql.run(&format!(
-            "insert into t values ({}, repeat('{n:03}', 700000), {n}); update t set n = n + 1 where id < 3",
-            100 + n
-        ))?;
+        let row = format!("insert into t values ({}, repeat('{n:03}', 700000), {n})", 100 + n);
+        case.sql.run(&format!("{row}; update t set n = n + 1 where id < 3"))?;
     }
-    let mut cut_off = false;
-    let patience = std::time::Instant::now();
-    while !cut_off && patience.elapsed() < Duration::from_secs(20) {
-        cut_off = case.sql.value(dumps)? == "0";
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    case.sql.run("insert into t values (1000, 'last', 0); delete from t where id = 101")?;
+    std::thread::sleep(Duration::from_secs(4));
+    ensure!(case.sql.value(dumps)? == dump, "the server gave up on its reader");
+    case.sql.run(&format!("insert into t values (1000, 'last', 0); delete from t where id = 101; kill {dump}"))?;
     drop(lock);
-    ensure!(cut_off, "the server did not give up on its reader, so nothing was tried");
     let asked = "select id, n, length(v) from t order by id";
     let expected = case.sql.rows(asked)?;
     until("the table to be as its source", || {
@@ -265,4 +259,4 @@ fn a_reader_that_was_held_back_too_long_comes_back(kind: Kind, version: &str) ->
     case.pass()
 }
 
-on_every_version!(a_reader_that_was_held_back_too_long_comes_back);
+on_every_version!(a_reader_that_is_held_back_keeps_its_place);

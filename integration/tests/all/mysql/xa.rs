@@ -143,7 +143,8 @@ fn prepared_over_a_restart_of_the_server(kind: Kind, version: &str) -> anyhow::R
     for how in [Stop::Fast, Stop::Kill] {
         server.restart(how, &Options::default())?;
         case.sql = Sql::connect_patiently(&url, Duration::from_secs(30))?;
-        case.sql.run(&format!("insert into u values ({}, 'after')", 200 + (how == Stop::Kill) as u8))?;
+        let id = if how == Stop::Kill { 201 } else { 200 };
+        case.sql.run(&format!("insert into u values ({id}, 'after')"))?;
         case.await_same(&TABLES)?;
     }
     decide(&mut case, "kept", "commit")?;
