@@ -86,11 +86,13 @@ fn lines(buffer: RowBuffer) -> Vec<String> {
     for op in ops {
         let mut line = format!("{} {op:?}", schema.table.name);
         if op.has_old_key() {
-            line += &format!(" from {}", cells(&mut schema.key.iter().copied().zip(&old_keys), old));
+            line.push_str(" from ");
+            line.push_str(&cells(&mut schema.key.iter().copied().zip(&old_keys), old));
             old += 1;
         }
         if op.has_image() {
-            line += &format!(" to {}", cells(&mut images.iter().enumerate(), image));
+            line.push_str(" to ");
+            line.push_str(&cells(&mut images.iter().enumerate(), image));
             image += 1;
         }
         lines.push(line);
