@@ -237,7 +237,11 @@ fn a_reader_that_is_held_back_keeps_its_place(kind: Kind, version: &str) -> anyh
     case.pipeline.once()?;
     let calve = case.pipeline.start()?;
     let dumps = "select id from information_schema.processlist where command like 'Binlog Dump%'";
-    until("calve to read the log", || Ok(case.sql.rows(dumps)?.len() == 1))?;
+    // The server may still be sending to the one before.
+    until(
+        "calve to read the log",
+        || Ok(calve.log().contains("streaming begins") && case.sql.rows(dumps)?.len() == 1),
+    )?;
     let dump = case.sql.value(dumps)?;
     let lock = CatalogLock::hold(case.lake())?;
     for n in 0..40 {
