@@ -13,6 +13,9 @@ mod ddl;
 mod describe;
 mod effects;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 mod key_text;
 mod load;
@@ -38,8 +41,3 @@ pub use settings::MySqlSettings;
 pub use source::MySqlSource;
 pub use status::{LogStatus, log_status};
 pub use witness::{TableWitness, WitnessedChanges};
-
-/// Stand-in.
-pub async fn check(_: &MySqlSettings, _: &[calve_core::TableName]) -> calve_core::Result<Vec<calve_core::Finding>> {
-    Ok(Vec::new())
-}

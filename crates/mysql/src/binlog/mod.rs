@@ -19,7 +19,7 @@ mod fit;
 pub(crate) mod geometry;
 pub(crate) mod gtid;
 pub(crate) mod json;
-mod json_diff;
+pub(crate) mod json_diff;
 mod json_text;
 pub(crate) mod native;
 pub(crate) mod payload;
@@ -31,8 +31,8 @@ pub(crate) mod temporal;
 pub(crate) mod value;
 pub(crate) mod wire;
 
-#[cfg(test)]
-mod captures;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod captures;
 
 /// Which of the two families a server belongs to. Their logs share a frame and differ in what is inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

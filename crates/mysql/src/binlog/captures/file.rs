@@ -7,6 +7,7 @@ use crate::binlog::wire::Malformed;
 const MAGIC: &[u8] = b"\xfebin";
 
 /// Calls `each` with every event, those inside payloads too.
+#[cfg(test)]
 pub(super) fn events(
     flavour: Flavour,
     log: &[u8],
@@ -16,7 +17,7 @@ pub(super) fn events(
 }
 
 /// Calls `each` with the header and body of every event, after checking its checksum.
-pub(super) fn bodies(
+pub(crate) fn bodies(
     flavour: Flavour,
     log: &[u8],
     mut each: impl FnMut(&Header, &[u8]) -> Result<(), Malformed>,

@@ -1,9 +1,12 @@
 //! Binary log files of real servers, decoded and compared with what those servers' own SELECT showed. See `README.md`.
 
-mod file;
+pub(crate) mod file;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
 mod mutations;
-mod shown;
+pub(crate) mod shown;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
@@ -12,12 +15,12 @@ use super::Flavour;
 
 /// A capture: the file, and what the server said of the tables.
 #[derive(Clone, Debug)]
-struct Capture {
+pub(crate) struct Capture {
     /// `mysql-9.7/types_full`.
-    name: String,
-    flavour: Flavour,
-    log: Vec<u8>,
-    tables: Vec<shown::Table>,
+    pub(crate) name: String,
+    pub(crate) flavour: Flavour,
+    pub(crate) log: Vec<u8>,
+    pub(crate) tables: Vec<shown::Table>,
 }
 
 fn directory() -> PathBuf {
@@ -38,7 +41,7 @@ fn capture(name: &str) -> Capture {
     }
 }
 
-fn captures() -> Vec<Capture> {
+pub(crate) fn captures() -> Vec<Capture> {
     let mut names = Vec::new();
     for server in ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"] {
         for entry in std::fs::read_dir(directory().join(server)).unwrap() {
