@@ -4,6 +4,7 @@
 //! asserted here: what was read can be written and read back, rows that are walked over end where decoded ones do, and the
 //! sink is called as its contract says. `fuzz` beside this crate calls these under libFuzzer; `integration/fuzz.sh` runs it.
 
+mod captured;
 mod documents;
 mod framing;
 mod input;
@@ -12,7 +13,12 @@ mod positions;
 mod rows;
 mod schemas;
 mod seeds;
+#[path = "binlog/captures/shown.rs"]
+#[allow(clippy::duplicate_mod, dead_code, reason = "the tests of `binlog` have it as well, and use all of it")]
+mod shown;
 mod statements;
+#[cfg(test)]
+mod tests;
 mod transactions;
 
 pub use documents::documents;

@@ -13,7 +13,7 @@ mod ddl;
 mod describe;
 mod effects;
 mod error;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod identity;

@@ -309,8 +309,8 @@ mod tests {
     /// A position with another number could be written, and not be read again.
     #[test]
     fn transactions_are_numbered_from_one() {
-        let event = |number: u64| [&[0], &[7; 16], number.to_le_bytes().as_slice()].concat();
-        let tagged = |number: &[u8]| [&[2, 54, 6, 2], &[14; 16], &[4], number, &[6, 0]].concat();
+        let event = |number: u64| [&[0][..], &[7; 16], &number.to_le_bytes()].concat();
+        let tagged = |number: &[u8]| [&[2, 54, 6, 2][..], &[14; 16], &[4], number, &[6, 0]].concat();
         for (number, serialized, accepted) in [
             (0, &[0][..], false),
             (1, &[4], true),

@@ -31,8 +31,8 @@ pub(crate) mod temporal;
 pub(crate) mod value;
 pub(crate) mod wire;
 
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod captures;
+#[cfg(test)]
+mod captures;
 
 /// Which of the two families a server belongs to. Their logs share a frame and differ in what is inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use calve_core::{ChangeSink, ColumnType, Position, RowBuffer, StopReason, TableIndex, TransactionPoint, Values};
 
 use super::input::{Choices, events};
-use super::schemas;
-use crate::binlog::captures::shown;
+use super::{schemas, shown};
 use crate::binlog::event::{self, Event};
 use crate::binlog::plan::RowPlan;
 use crate::binlog::rows::RowsEvent;

@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use calve_core::{Column, ColumnType, TableName, TableSchema};
 
+use super::captured::captures;
 use super::input::Choices;
-use crate::binlog::captures::{captures, shown};
+use super::shown;
 use crate::binlog::native::DeclaredType;
 use crate::binlog::table_map::{Shape, TableMap, code};
 use crate::charset::Charset;
@@ -15,8 +16,8 @@ use crate::charset::Charset;
 pub(super) fn captured() -> &'static [Arc<TableSchema>] {
     static SCHEMAS: OnceLock<Vec<Arc<TableSchema>>> = OnceLock::new();
     SCHEMAS.get_or_init(|| {
-        let tables = captures().into_iter().flat_map(|capture| capture.tables);
-        tables.map(|table| table.schema).collect()
+        let tables = captures().iter().flat_map(|capture| &capture.tables);
+        tables.map(|table| Arc::clone(&table.schema)).collect()
     })
 }
 
@@ -106,7 +107,7 @@ pub(super) fn fitting(map: &TableMap<'_>, choices: &mut Choices<'_>) -> Arc<Tabl
             "int".clone_into(&mut full);
         }
         let name = optional.names.get(place).map_or_else(|| format!("c{place}"), |name| (*name).to_owned());
-        let mut column = shown::column(&name, &full, Some(charset.to_owned()), map.nullable.get(place));
+        let mut column = column(&name, &full, charset, map.nullable.get(place));
         if full.starts_with("tinyint") && choice & 2 == 2 {
             column.ty = ColumnType::Boolean;
         }
@@ -118,6 +119,15 @@ pub(super) fn fitting(map: &TableMap<'_>, choices: &mut Choices<'_>) -> Arc<Tabl
         None => Vec::new(),
     };
     Arc::new(TableSchema { table: TableName::new(map.database, map.table), native_id: 0, columns, key })
+}
+
+/// A column as the catalog has it.
+fn column(name: &str, full: &str, charset: &str, nullable: bool) -> Column {
+    let escaped = |text: &str| text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n");
+    let nullable = if nullable { "YES" } else { "NO" };
+    let text = format!("table\tt\ncolumn\tc\t{}\t{charset}\t{nullable}\t\\N\n", escaped(full));
+    let table = shown::tables(&text).pop().expect("one table is written");
+    Column { name: name.to_owned(), ..table.schema.columns[0].clone() }
 }
 
 /// A type whose rows have this shape, as a catalog writes it.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::captured::{Capture, captures};
 use super::documents::{encode, put_packed};
 use super::input::put_event;
 use super::mutator::payload_of;
 use super::{framing, rows, transactions};
 use crate::binlog::Flavour;
-use crate::binlog::captures::{Capture, captures, file};
 use crate::binlog::event::{self, Event, Header, kind};
 
 /// An input of a target.
@@ -50,12 +50,7 @@ impl Seeds {
     fn capture(&mut self, index: usize, first_table: usize, capture: &Capture) {
         let flavour = u8::from(capture.flavour == Flavour::MariaDb);
         // Events as they stand in the file; what is inside a payload comes after it, without a place.
-        let mut list: Vec<(Header, Vec<u8>)> = Vec::new();
-        file::bodies(capture.flavour, &capture.log, |header, body| {
-            list.push((*header, body.to_vec()));
-            Ok(())
-        })
-        .unwrap_or_else(|error| panic!("{}: {error}", capture.name));
+        let list = capture.events();
         let is_inner = |header: &Header| header.log_pos == 0 && header.kind != kind::ROTATE;
         let mut maps: BTreeMap<u64, (usize, Vec<u8>)> = BTreeMap::new();
         let mut transaction = Vec::new();

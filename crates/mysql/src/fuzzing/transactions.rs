@@ -7,10 +7,11 @@ use calve_core::{
     TransactionPoint,
 };
 
+use super::captured::captures;
 use super::input::{Choices, events};
 use super::rows::check;
+use super::shown::Table;
 use crate::binlog::Flavour;
-use crate::binlog::captures::captures;
 use crate::binlog::event::{self, Event, Header, flag, kind};
 use crate::transactions::Transactions;
 
@@ -120,11 +121,8 @@ fn moves(kind: u8) -> bool {
 fn tables() -> &'static [Vec<SourceTable>] {
     static TABLES: OnceLock<Vec<Vec<SourceTable>>> = OnceLock::new();
     TABLES.get_or_init(|| {
-        let of = |table: crate::binlog::captures::shown::Table| SourceTable {
-            name: table.schema.table.clone(),
-            schema: table.schema,
-        };
-        captures().into_iter().map(|capture| capture.tables.into_iter().map(of).collect()).collect()
+        let of = |table: &Table| SourceTable { name: table.schema.table.clone(), schema: Arc::clone(&table.schema) };
+        captures().iter().map(|capture| capture.tables.iter().map(of).collect()).collect()
     })
 }
 

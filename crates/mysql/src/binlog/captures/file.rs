@@ -7,7 +7,6 @@ use crate::binlog::wire::Malformed;
 const MAGIC: &[u8] = b"\xfebin";
 
 /// Calls `each` with every event, those inside payloads too.
-#[cfg(test)]
 pub(super) fn events(
     flavour: Flavour,
     log: &[u8],
@@ -17,7 +16,7 @@ pub(super) fn events(
 }
 
 /// Calls `each` with the header and body of every event, after checking its checksum.
-pub(crate) fn bodies(
+pub(super) fn bodies(
     flavour: Flavour,
     log: &[u8],
     mut each: impl FnMut(&Header, &[u8]) -> Result<(), Malformed>,

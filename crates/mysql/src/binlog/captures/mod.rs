@@ -1,12 +1,9 @@
 //! Binary log files of real servers, decoded and compared with what those servers' own SELECT showed. See `README.md`.
 
-pub(crate) mod file;
-#[cfg(test)]
+mod file;
 mod model;
-#[cfg(test)]
 mod mutations;
-pub(crate) mod shown;
-#[cfg(test)]
+mod shown;
 mod tests;
 
 use std::path::PathBuf;
@@ -15,12 +12,12 @@ use super::Flavour;
 
 /// A capture: the file, and what the server said of the tables.
 #[derive(Clone, Debug)]
-pub(crate) struct Capture {
+struct Capture {
     /// `mysql-9.7/types_full`.
-    pub(crate) name: String,
-    pub(crate) flavour: Flavour,
-    pub(crate) log: Vec<u8>,
-    pub(crate) tables: Vec<shown::Table>,
+    name: String,
+    flavour: Flavour,
+    log: Vec<u8>,
+    tables: Vec<shown::Table>,
 }
 
 fn directory() -> PathBuf {
@@ -41,7 +38,7 @@ fn capture(name: &str) -> Capture {
     }
 }
 
-pub(crate) fn captures() -> Vec<Capture> {
+fn captures() -> Vec<Capture> {
     let mut names = Vec::new();
     for server in ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"] {
         for entry in std::fs::read_dir(directory().join(server)).unwrap() {

@@ -9,10 +9,10 @@ use crate::binlog::native::DeclaredType;
 
 /// A table at the end of a capture.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
-    pub(crate) schema: Arc<TableSchema>,
+pub(super) struct Table {
+    pub(super) schema: Arc<TableSchema>,
     /// In the order of the key; None is NULL.
-    pub(crate) rows: Vec<Vec<Option<String>>>,
+    pub(super) rows: Vec<Vec<Option<String>>>,
 }
 
 /// A table as far as it was read: its key as place in the key and column, its rows.
@@ -70,8 +70,7 @@ fn unescape(field: &str) -> Option<String> {
     Some(text)
 }
 
-/// A column of this name and type.
-pub(crate) fn column(name: &str, full: &str, character_set: Option<String>, nullable: bool) -> Column {
+fn column(name: &str, full: &str, character_set: Option<String>, nullable: bool) -> Column {
     let declared = DeclaredType::parse(full).unwrap();
     let ty = lake_type(&declared);
     // A zero date becomes NULL.
@@ -112,7 +111,7 @@ fn lake_type(declared: &DeclaredType) -> ColumnType {
 }
 
 /// The cell as the server shows it; floating-point numbers in a form that reads back exactly.
-pub(crate) fn show(column: &Column, buffer: &ColumnBuffer, row: usize) -> Option<String> {
+pub(super) fn show(column: &Column, buffer: &ColumnBuffer, row: usize) -> Option<String> {
     if buffer.is_null(row) {
         return None;
     }
@@ -146,7 +145,6 @@ pub(crate) fn show(column: &Column, buffer: &ColumnBuffer, row: usize) -> Option
 }
 
 /// What the server shows, in the form of [`show`].
-#[cfg(test)]
 pub(super) fn normal(column: &Column, shown: Option<&str>) -> Option<String> {
     let shown = shown?;
     let declared = DeclaredType::parse(&column.native.name).unwrap();
