@@ -13,6 +13,9 @@ mod ddl;
 mod describe;
 mod effects;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 #[cfg(all(test, feature = "servers"))]
 mod key_text;

@@ -363,16 +363,29 @@ fn rotate<'a>(header: &Header, body: &'a [u8]) -> Result<Event<'a>, Malformed> {
         _ => body,
     };
     let mut reader = Reader::new(body, "a rotation");
-    let position = reader.u64()?;
+    let position = file_offset(reader.u64()?)?;
     Ok(Event::Rotate { file: file_name(reader.rest())?, position })
 }
 
+/// Names of log files end in a number, which orders them (`MYSQL_BIN_LOG::find_uniq_filename`). A position with another name
+/// could be written, and not be read again.
 fn file_name(bytes: &[u8]) -> Result<&str, Malformed> {
     const WHAT: &str = "the name of a log file";
-    match std::str::from_utf8(bytes) {
-        Ok("") => Err(Malformed::Short { what: WHAT }),
-        Ok(name) => Ok(name),
-        Err(_) => Err(Malformed::Name { what: WHAT }),
+    let name = std::str::from_utf8(bytes).map_err(|_| Malformed::Name { what: WHAT })?;
+    let numbered =
+        |(_, number): (&str, &str)| number.bytes().all(|digit| digit.is_ascii_digit()) && number.parse::<u64>().is_ok();
+    match name {
+        "" => Err(Malformed::Short { what: WHAT }),
+        _ if name.rsplit_once('.').is_some_and(numbered) => Ok(name),
+        _ => Err(Malformed::Other(format!("{WHAT} does not end in its number: {name:?}"))),
+    }
+}
+
+/// Servers count bytes of files in signed numbers, so that there is room behind every offset.
+fn file_offset(offset: u64) -> Result<u64, Malformed> {
+    match i64::try_from(offset) {
+        Ok(_) => Ok(offset),
+        Err(_) => Err(Malformed::TooLarge { what: "a log file", bytes: offset }),
     }
 }
 
@@ -380,7 +393,7 @@ fn file_name(bytes: &[u8]) -> Result<&str, Malformed> {
 fn heartbeat<'a>(flavour: Flavour, header: &Header, body: &'a [u8]) -> Result<Event<'a>, Malformed> {
     let mut reader = Reader::new(body, "a heartbeat");
     let position = match (flavour, header.log_pos) {
-        (Flavour::MariaDb, 0) => reader.u64()?,
+        (Flavour::MariaDb, 0) => file_offset(reader.u64()?)?,
         (_, position) => position.into(),
     };
     Ok(Event::Heartbeat { file: file_name(reader.rest())?, position })
@@ -394,7 +407,7 @@ fn heartbeat_v2(body: &[u8]) -> Result<Event<'_>, Malformed> {
         match reader.packed()? {
             0 => break,
             1 => file = Some(file_name(reader.packed_bytes()?)?),
-            2 => position = Some(Reader::new(reader.packed_bytes()?, "a heartbeat").packed()?),
+            2 => position = Some(file_offset(Reader::new(reader.packed_bytes()?, "a heartbeat").packed()?)?),
             // Each field has its length so that readers can pass over those of later versions.
             _ => {
                 reader.packed_bytes()?;

@@ -52,6 +52,33 @@ fn rotations_made_for_the_reader_may_end_with_a_checksum() {
     check(Flavour::MySql, made, b"\x04\x00\x00", "refused");
 }
 
+/// A position with such a place could be written, and not be read again; or computing with it would overflow.
+#[test]
+fn places_in_the_log_are_numbered_files_and_offsets_that_a_file_can_have() {
+    let rotate = header(kind::ROTATE, 0, 99);
+    let heartbeat = header(kind::HEARTBEAT, 0, 0);
+    let last = i64::MAX.cast_unsigned();
+    for (offset, file, expected) in [
+        (4, "binlog.000012", "position: 4"),
+        (4, "odd.name@x:y.18446744073709551615", "position: 4"),
+        (last, "b.1", "position: 9223372036854775807"),
+        (last + 1, "b.1", "refused: a log file claims a length of 9223372036854775808 bytes"),
+        (u64::MAX, "b.1", "refused: a log file claims"),
+        (4, "binlog", "refused: the name of a log file does not end in its number: \"binlog\""),
+        (4, "binlog.", "refused"),
+        (4, "binlog.000x", "refused"),
+        (4, "binlog.+1", "refused"),
+        (4, "binlog.18446744073709551616", "refused"),
+    ] {
+        let body = [&offset.to_le_bytes(), file.as_bytes()].concat();
+        check(Flavour::MySql, rotate, &body, expected);
+        check(Flavour::MariaDb, heartbeat, &body, expected);
+        let length = u8::try_from(file.len()).unwrap();
+        let v2 = [&[1, length], file.as_bytes(), &[2, 9, 254], &offset.to_le_bytes(), &[0]].concat();
+        check(Flavour::MySql, header(kind::HEARTBEAT_V2, 0, 0), &v2, expected);
+    }
+}
+
 #[test]
 fn what_is_unknown_is_refused_unless_it_may_be_ignored() {
     use Flavour::{MariaDb, MySql};

@@ -30,12 +30,8 @@ impl Gtid {
         let _flags = reader.u8()?;
         let server = Uuid::from_bytes(reader.array()?);
         let number = reader.u64()?;
-        let mut gtid = Self {
-            id: (!anonymous).then(|| (GtidSource::server(server), number)),
-            original_commit_us: 0,
-            immediate_commit_us: 0,
-            transaction_length: 0,
-        };
+        let id = if anonymous { None } else { Some((GtidSource::server(server), transaction_number(number)?)) };
+        let mut gtid = Self { id, original_commit_us: 0, immediate_commit_us: 0, transaction_length: 0 };
         // Each part that follows came with a later version of the server.
         if reader.is_empty() {
             return Ok(gtid);
@@ -110,9 +106,14 @@ impl Gtid {
         let (Some(server), Some(number), Some(tag)) = (server, number, tag) else {
             return Err(Malformed::Short { what: GTID });
         };
-        gtid.id = Some((source(server, tag)?, u64::try_from(number).map_err(|_| bad_number(number.cast_unsigned()))?));
+        gtid.id = Some((source(server, tag)?, transaction_number(number.cast_unsigned())?));
         Ok(gtid)
     }
+}
+
+/// Numbers are from 1 up to `GNO_END`, which is none any more. Another could not be read again from a position's text.
+fn transaction_number(number: u64) -> Result<u64, Malformed> {
+    if (1..i64::MAX.cast_unsigned()).contains(&number) { Ok(number) } else { Err(bad_number(number)) }
 }
 
 fn bad_number(value: u64) -> Malformed {
@@ -234,6 +235,10 @@ impl<'a> MariaGtid<'a> {
 
         let mut reader = Reader::new(body, GTID);
         let sequence = reader.u64()?;
+        // The server counts from 1: 0 in `gtid_seq_no` asks it for the next (`MYSQL_BIN_LOG::write_gtid_event`).
+        if sequence == 0 {
+            return Err(bad_number(sequence));
+        }
         let domain = reader.u32()?;
         let flags = reader.u8()?;
         let commit_id = if flags & GROUP_COMMIT_ID != 0 { Some(reader.u64()?) } else { None };
@@ -299,6 +304,30 @@ mod tests {
         assert_eq!(gtid_list(&one), Ok(vec![(5, MariaDbGtid { server: 7, sequence: 9 })]));
         assert!(gtid_list(&one[..19]).is_err());
         assert!(gtid_list(&[&one[..], &[0]].concat()).is_err());
+    }
+
+    /// A position with another number could be written, and not be read again.
+    #[test]
+    fn transactions_are_numbered_from_one() {
+        let event = |number: u64| [&[0][..], &[7; 16], &number.to_le_bytes()].concat();
+        let tagged = |number: &[u8]| [&[2, 54, 6, 2][..], &[14; 16], &[4], number, &[6, 0]].concat();
+        for (number, serialized, accepted) in [
+            (0, &[0][..], false),
+            (1, &[4], true),
+            (i64::MAX.cast_unsigned() - 1, &[0xff, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], true),
+            (i64::MAX.cast_unsigned(), &[0xff, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], false),
+            (u64::MAX, &[2], false),
+        ] {
+            let id = |parsed: Result<Gtid, Malformed>| parsed.ok().and_then(|gtid| gtid.id).map(|(_, number)| number);
+            let expected = accepted.then_some(number);
+            assert_eq!(id(Gtid::parse(&event(number), false)), expected, "{number}");
+            assert_eq!(id(Gtid::parse_tagged(&tagged(serialized))), expected, "{number}");
+            // An anonymous one has no number at all.
+            assert_eq!(Gtid::parse(&event(number), true).map(|gtid| gtid.id), Ok(None));
+        }
+        let maria = |number: u64| [number.to_le_bytes().as_slice(), &[0; 5]].concat();
+        assert!(MariaGtid::parse(&maria(0), 1).is_err());
+        assert_eq!(MariaGtid::parse(&maria(1), 1).map(|gtid| gtid.gtid.sequence), Ok(1));
     }
 
     /// Every width of the integers of `mysql::serialization`, from its definition: `n` ones, a zero, the value.

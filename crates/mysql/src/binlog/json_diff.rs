@@ -15,7 +15,7 @@ use super::wire::Reader;
 const MALFORMED: CellError = malformed("a list of changes to the document before");
 
 /// Appends the document that results from the changes, as text.
-pub(super) fn push_changed(
+pub(crate) fn push_changed(
     before: &[u8],
     changes: &[u8],
     text: &mut Vec<u8>,
@@ -160,7 +160,7 @@ impl<'a> Node<'a> {
                 let end = elements.len();
                 let place = match leg {
                     Leg::Cell(index) => (*index).min(end),
-                    Leg::FromEnd(back) => end.saturating_sub(back + 1),
+                    Leg::FromEnd(back) => end.saturating_sub(back.saturating_add(1)),
                     Leg::Member(_) => return Err(MALFORMED),
                 };
                 elements.insert(place, value);
@@ -251,6 +251,7 @@ mod tests {
             (change(1, "$.b", &two), Some(r#"{"a": [1], "b": 2}"#)),
             (change(1, "$.a[0]", &two), Some(r#"{"a": [2, 1]}"#)),
             (change(1, "$.a[9]", &two), Some(r#"{"a": [1, 2]}"#)),
+            (change(1, "$.a[last-18446744073709551615]", &two), Some(r#"{"a": [2, 1]}"#)),
             (change(2, "$.a[last]", &[]), Some(r#"{"a": []}"#)),
             (change(2, "$.a", &[]), Some("{}")),
             ([change(2, "$.a", &[]), change(1, "$.a", &two)].concat(), Some(r#"{"a": 2}"#)),

@@ -19,7 +19,7 @@ mod fit;
 pub(crate) mod geometry;
 pub(crate) mod gtid;
 pub(crate) mod json;
-mod json_diff;
+pub(crate) mod json_diff;
 mod json_text;
 pub(crate) mod native;
 pub(crate) mod payload;
