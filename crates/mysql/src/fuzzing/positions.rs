@@ -50,9 +50,9 @@ fn reads_back<T: FromStr + Display + PartialEq + Debug>(text: &str) -> Option<T>
     let printed = value.to_string();
     match printed.parse::<T>() {
         Ok(again) => {
-            assert!(again == value && again.to_string() == printed, "{text:?}, printed {printed:?}: {again:?}")
+            assert!(again == value && again.to_string() == printed, "{text:?}, printed {printed:?}: {again:?}");
         }
-        Err(_) => panic!("{text:?} was printed as {printed:?}, which is not read"),
+        Err(_unread) => panic!("{text:?} was printed as {printed:?}, which is not read"),
     }
     Some(value)
 }
