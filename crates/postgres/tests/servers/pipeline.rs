@@ -1,5 +1,7 @@
 //! What is seen and removed from outside a running pipeline, and slots that are lost.
 
+use std::time::Duration;
+
 use calve_core::{ChangeSource, ErrorKind, TableName};
 use calve_postgres::{Dropped, PostgresSource, drop_pipeline, list_tables, slot_status};
 use calve_testkit::servers::{Options, Postgres, SUPERUSER};
@@ -89,6 +91,35 @@ async fn a_slot_of_another_kind_or_without_its_log_is_refused() {
     let status = slot_status(&settings).await.unwrap();
     assert_eq!(status.invalidated.as_deref(), Some("wal_removed"), "{status:?}");
     drop_pipeline(&settings).await.unwrap();
+    db.drop().await;
+}
+
+/// What a pipeline leaves that is killed while its slot is made: the slot is there, goes on being made, and may yet go away.
+#[tokio::test]
+async fn a_slot_that_another_connection_is_making_is_not_taken_for_made() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE t (id int PRIMARY KEY)").await;
+    // Making a slot waits for the transactions that run.
+    let writer = db.connect().connect_sql().await.unwrap();
+    writer.batch_execute("BEGIN; INSERT INTO public.t VALUES (1)").await.unwrap();
+    let settings = db.settings();
+    let mut killed = PostgresSource::new(settings.clone());
+    tokio::time::timeout(Duration::from_secs(1), killed.keep_log()).await.expect_err("the slot was made at once");
+
+    let mut next = PostgresSource::new(settings);
+    assert_eq!(next.log_state().await.unwrap().acknowledged, None);
+    let error = next.keep_log().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+    writer.batch_execute("COMMIT").await.unwrap();
+    let made = async {
+        while next.log_state().await.unwrap().acknowledged.is_none() {
+            if let Err(error) = next.keep_log().await {
+                assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), made).await.expect("the slot is made once nothing is in the way");
     db.drop().await;
 }
 
