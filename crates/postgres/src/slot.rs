@@ -279,7 +279,7 @@ pub(crate) fn stream_error(slot: &str, error: &ServerError) -> Error {
         )),
         // It was there when the tables were looked at. Whether they lose anything by it is found when that is done again: a slot
         // whose maker was killed before it was finished goes by itself, and nobody has read from it.
-        code::UNDEFINED_OBJECT => Error::new(ErrorKind::Retry, format!("{error} any more")),
+        code::UNDEFINED_OBJECT => Error::new(ErrorKind::Retry, format!("{error}: it went after it was looked at")),
         code::NOT_IN_PREREQUISITE_STATE
             if error.message.contains("can no longer") || error.message.contains("invalidated") =>
         {
