@@ -1,6 +1,6 @@
 //! The captures that the tests of `binlog` read, as far as inputs are made of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::shown::{self, Table};
@@ -26,13 +26,13 @@ pub(super) fn captures() -> &'static [Capture] {
             logs.extend(paths.filter(|path| path.extension().is_some_and(|extension| extension == "binlog")));
         }
         logs.sort();
-        logs.into_iter().map(read).collect()
+        logs.iter().map(|path| read(path)).collect()
     })
 }
 
-fn read(path: PathBuf) -> Capture {
+fn read(path: &Path) -> Capture {
     let flavour = if path.to_string_lossy().contains("mysql-") { Flavour::MySql } else { Flavour::MariaDb };
-    let log = std::fs::read(&path).expect("a log file");
+    let log = std::fs::read(path).expect("a log file");
     let tables = std::fs::read_to_string(path.with_extension("tsv")).expect("what a server says of the tables");
     Capture { flavour, log, tables: shown::tables(&tables) }
 }

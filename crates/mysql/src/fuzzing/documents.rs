@@ -124,10 +124,10 @@ fn encode_value(value: &Value, depth: usize) -> Option<(u8, Vec<u8>)> {
             let mut bytes = Vec::new();
             let mut length = text.len();
             while length > 0x7f {
-                bytes.push((length & 0x7f) as u8 | 0x80);
+                bytes.push(u8::try_from(length & 0x7f).unwrap_or(0) | 0x80);
                 length >>= 7;
             }
-            bytes.push((length & 0x7f) as u8);
+            bytes.push(u8::try_from(length).unwrap_or(0));
             bytes.extend_from_slice(text.as_bytes());
             (0x0c, bytes)
         }

@@ -48,12 +48,8 @@ pub fn positions(data: &[u8]) {
 fn reads_back<T: FromStr + Display + PartialEq + Debug>(text: &str) -> Option<T> {
     let value: T = text.parse().ok()?;
     let printed = value.to_string();
-    match printed.parse::<T>() {
-        Ok(again) => {
-            assert!(again == value && again.to_string() == printed, "{text:?}, printed {printed:?}: {again:?}")
-        }
-        Err(_) => panic!("{text:?} was printed as {printed:?}, which is not read"),
-    }
+    let Ok(again) = printed.parse::<T>() else { panic!("{text:?} was printed as {printed:?}, which is not read") };
+    assert!(again == value && again.to_string() == printed, "{text:?}, printed {printed:?}: {again:?}");
     Some(value)
 }
 
