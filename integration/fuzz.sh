@@ -52,7 +52,7 @@ export RUSTC_BOOTSTRAP=1
 say "building the targets"
 "$tools/bin/cargo-fuzz" build --fuzz-dir crates/mysql/fuzz --target-dir "$target/fuzz" >&2
 built=$target/fuzz/$triple/release
-limits=(-max_len=$length_max -timeout=$timeout_s -rss_limit_mb=$rss_limit_mb -malloc_limit_mb=$malloc_limit_mb)
+limits=(-timeout=$timeout_s -rss_limit_mb=$rss_limit_mb -malloc_limit_mb=$malloc_limit_mb)
 
 if [ -n "$minimize" ]; then
     [ $# = 2 ] || die "--minimize needs a target and a file"
@@ -69,7 +69,7 @@ for name in "${targets[@]}"; do
     corpus=$kept/$name log=$kept/$name.log
     mkdir -p "$corpus"
     dictionary=crates/mysql/fuzz/dictionaries/$name.dict
-    options=("${limits[@]}" -max_total_time="$seconds" -print_final_stats=1 -artifact_prefix="$kept/artifacts/$name-")
+    options=("${limits[@]}" -max_len=$length_max -max_total_time="$seconds" -print_final_stats=1 -artifact_prefix="$kept/artifacts/$name-")
     [ ! -e "$dictionary" ] || options+=(-dict="$dictionary")
     say "== $name for $seconds s; inputs are kept in $corpus, the log in $log"
     crashes=0

@@ -156,7 +156,7 @@ impl<'a> Serialized<'a> {
 }
 
 /// `PREVIOUS_GTIDS_LOG_EVENT`: what was executed before the file begins (`Gtid_set::encode`).
-pub(super) fn previous_gtids(body: &[u8]) -> Result<GtidSet, Malformed> {
+pub(crate) fn previous_gtids(body: &[u8]) -> Result<GtidSet, Malformed> {
     let mut reader = Reader::new(body, "a set of previous GTIDs");
     let header = reader.u64()?;
     // With tags the first and the last byte are 1 and the count lies between them.

@@ -5,6 +5,7 @@ use calve_core::{BinlogOffset, GtidSet};
 use super::input::{Choices, events};
 use crate::binlog::Flavour;
 use crate::binlog::event::{self, Event, Header, kind};
+use crate::binlog::gtid::previous_gtids;
 use crate::ddl::statement_kind;
 
 /// Bytes of an input before its events: the flavour.
@@ -19,6 +20,11 @@ pub fn framing(data: &[u8]) {
     }
     for (header, body) in events(rest) {
         drop(event::verify_checksum(header, body, header.log_pos));
+        if header.kind == kind::PREVIOUS_GTIDS
+            && let Ok(set) = previous_gtids(body)
+        {
+            reads_back(&set);
+        }
         if let Ok(event) = event::parse(flavour, &header, body) {
             look_at(flavour, &event);
         }
@@ -51,7 +57,6 @@ fn look_at(flavour: Flavour, event: &Event<'_>) {
             let key = optional.primary_key.iter().flatten();
             assert!(key.into_iter().all(|(place, _)| *place < count), "the key is of columns that are there");
         }
-        Event::PreviousGtids(set) => reads_back(set),
         Event::Gtid(gtid) => {
             if let Some((source, number)) = &gtid.id {
                 let mut set = GtidSet::default();

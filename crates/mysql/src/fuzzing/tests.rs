@@ -69,27 +69,27 @@ fn check(name: &str, target: Target, mutated: Mutated, cases: usize) {
 
 #[test]
 fn events_are_taken_apart_or_refused() {
-    check("framing", framing, framing_mutated, 10_000);
+    check("framing", framing, framing_mutated, 30_000);
 }
 
 #[test]
 fn rows_are_decoded_or_refused() {
-    check("rows", rows, rows_mutated, 3_000);
+    check("rows", rows, rows_mutated, 10_000);
 }
 
 #[test]
 fn documents_are_printed_or_refused() {
-    check("documents", documents, plain, 10_000);
+    check("documents", documents, plain, 30_000);
 }
 
 #[test]
 fn positions_read_back_and_are_a_lattice() {
-    check("positions", positions, plain, 5_000);
+    check("positions", positions, plain, 10_000);
 }
 
 #[test]
 fn statements_are_read_whatever_they_say() {
-    check("statements", statements, plain, 5_000);
+    check("statements", statements, plain, 20_000);
 }
 
 /// As the servers wrote them.
