@@ -238,7 +238,7 @@ impl Transactions {
             Event::Xid => self.commit(sink)?,
             Event::XaPrepare(prepare) => {
                 let xid = owned(&prepare.xid);
-                if prepare.one_phase { self.decide_own(&xid, sink)? } else { self.prepare(&xid)? }
+                if prepare.one_phase { self.decide_own(&xid, sink)? } else { self.prepare(&xid, sink)? }
             }
             Event::TableMap(map) => {
                 self.table_map(&map, body);
@@ -395,7 +395,7 @@ impl Transactions {
                 current.xa = Some((xid, Spool::default()));
             }
             StatementKind::XaEnd(_) => {}
-            StatementKind::XaPrepare(xid) => self.prepare(&xid)?,
+            StatementKind::XaPrepare(xid) => self.prepare(&xid, sink)?,
             StatementKind::XaCommit(xid) => {
                 if self.present().xa.as_ref().is_some_and(|(own, _)| *own == xid) {
                     self.decide_own(&xid, sink)?;
@@ -437,7 +437,11 @@ impl Transactions {
 
     fn commit(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
-        self.end(&current)?;
+        if let Err(error) = self.end(&current) {
+            // The sink is still in it, and is told to go back by whoever hears of the error.
+            self.current = Some(current);
+            return Err(error);
+        }
         if current.begun {
             sink.commit(self.place.position(), current.committed_at);
             self.quiet = false;
@@ -478,12 +482,14 @@ impl Transactions {
         }
     }
 
-    fn prepare(&mut self, xid: &Xid) -> Result<()> {
-        let Some(mut current) = self.current.take() else { return Ok(()) };
+    /// The sink knows of the transaction only where a statement in it stopped a table: that counts at once.
+    fn prepare(&mut self, xid: &Xid, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(current) = &mut self.current else { return Ok(()) };
         let rows = current.xa.take().map(|(_, rows)| rows).unwrap_or_default();
-        self.place.prepared(&current.name);
-        self.end(&current)?;
-        self.prepared.insert(xid.clone(), Prepared { name: current.name, rows });
+        let name = current.name.clone();
+        self.place.prepared(&name);
+        self.commit(sink)?;
+        self.prepared.insert(xid.clone(), Prepared { name, rows });
         Ok(())
     }
 

@@ -2,6 +2,8 @@
 
 use super::mutator::Random;
 use super::*;
+use crate::binlog::event::{Header, kind};
+use crate::fuzzing::input::put_event;
 
 type Target = fn(&[u8]);
 type Mutated = fn(&mut [u8], usize, usize, u32, &mut dyn FnMut(&mut [u8], usize, usize) -> usize) -> usize;
@@ -92,8 +94,52 @@ fn statements_are_read_whatever_they_say() {
     check("statements", statements, plain, 20_000);
 }
 
-/// As the servers wrote them.
 #[test]
 fn transactions_are_pushed_as_the_sink_is_promised() {
-    check("transactions", transactions, transactions_mutated, 0);
+    check("transactions", transactions, transactions_mutated, 5_000);
+}
+
+fn statement(sql: &str, out: &mut Vec<u8>) {
+    let body = [&[0; 8][..], &[3, 0, 0, 0, 0], b"cap\0", sql.as_bytes()].concat();
+    put(kind::QUERY, &body, out);
+}
+
+fn put(kind: u8, body: &[u8], out: &mut Vec<u8>) {
+    put_event(Header { timestamp: 1, kind, server_id: 1, size: 0, log_pos: 0, flags: 0 }, body, out);
+}
+
+/// A table that is followed in the capture of this number.
+fn a_table(capture: usize) -> String {
+    super::captured::captures()[capture].tables[0].schema.table.name.clone()
+}
+
+/// A statement in a distributed transaction stops its table. The sink must not be left in it when it is prepared.
+#[test]
+fn a_transaction_that_stops_a_table_ends_with_its_prepare() {
+    let capture = super::captured::captures().iter().position(|c| c.flavour == crate::binlog::Flavour::MySql).unwrap();
+    let [low, high, ..] = capture.to_le_bytes();
+    let mut input = vec![0, 0, low, high, 0, 8];
+    put(kind::GTID, &[&[0][..], &[7; 16], &1_u64.to_le_bytes()].concat(), &mut input);
+    statement("XA START X'61',X'',1", &mut input);
+    statement(&format!("INSERT INTO {} VALUES (1)", a_table(capture)), &mut input);
+    statement("XA END X'61',X'',1", &mut input);
+    put(
+        kind::XA_PREPARE,
+        &[&[0][..], &1_u32.to_le_bytes(), &1_u32.to_le_bytes(), &0_u32.to_le_bytes(), b"a"].concat(),
+        &mut input,
+    );
+    put(kind::STOP, &[], &mut input);
+    transactions(&input);
+}
+
+/// What is refused at its end only is known to be open, so that the sink is told to go back.
+#[test]
+fn a_transaction_refused_at_its_end_is_taken_back() {
+    let mut input = vec![1, 1, 0, 0, 0, 8];
+    for number in [5_u64, 4] {
+        put(kind::MARIA_GTID, &[&number.to_le_bytes()[..], &[0; 4], &[4], &[0; 6]].concat(), &mut input);
+        statement(&format!("INSERT INTO {} VALUES (1)", a_table(0)), &mut input);
+        put(kind::XID, &[0; 8], &mut input);
+    }
+    transactions(&input);
 }
