@@ -52,7 +52,7 @@ struct Current {
     begun: bool,
     /// Of which XA transaction it is the first half, whose rows wait here.
     xa: Option<(Xid, Spool)>,
-    /// The second half is still to come: the statement that decides this XA transaction.
+    /// By the server's clock, microseconds since 1970-01-01 UTC.
     committed_at: i64,
     /// Tables that it changed.
     touched: Vec<TableIndex>,
@@ -238,7 +238,7 @@ impl Transactions {
             Event::Xid => self.commit(sink)?,
             Event::XaPrepare(prepare) => {
                 let xid = owned(&prepare.xid);
-                if prepare.one_phase { self.decide_own(&xid, sink)? } else { self.prepare(&xid, sink)? }
+                if prepare.one_phase { self.decide_own(sink)? } else { self.prepare(&xid, sink)? }
             }
             Event::TableMap(map) => {
                 self.table_map(&map, body);
@@ -267,10 +267,7 @@ impl Transactions {
                 ));
             }
             Event::Statement(StatementPart::LoadData) => {
-                let all: Vec<_> = (0..self.tables.len()).map(TableIndex).collect();
-                for table in all {
-                    self.stop_wanted(table, sink, |table| by_statement(table, "LOAD DATA was logged as a statement"))?;
-                }
+                self.stop_all_wanted(sink, |table| by_statement(table, "LOAD DATA was logged as a statement"))?;
             }
             // Only what a statement needs; the statement itself is looked at when it comes.
             Event::Aside(kind) => tracing::trace!(kind, "passed over an event"),
@@ -398,7 +395,7 @@ impl Transactions {
             StatementKind::XaPrepare(xid) => self.prepare(&xid, sink)?,
             StatementKind::XaCommit(xid) => {
                 if self.present().xa.as_ref().is_some_and(|(own, _)| *own == xid) {
-                    self.decide_own(&xid, sink)?;
+                    self.decide_own(sink)?;
                 } else {
                     self.decide(&xid, true, sink)?;
                 }
@@ -494,7 +491,7 @@ impl Transactions {
     }
 
     /// An XA transaction that is committed in one phase: its rows count now.
-    fn decide_own(&mut self, _: &Xid, sink: &mut dyn ChangeSink) -> Result<()> {
+    fn decide_own(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
         let rows = self.current.as_mut().and_then(|current| current.xa.take()).map(|(_, rows)| rows);
         if let Some(rows) = rows {
             self.bring(rows, sink)?;
@@ -514,14 +511,11 @@ impl Transactions {
             }
             // What it changed was read by nobody here; whoever has not seen its end in a load lacks it.
             None if commit && !covered => {
-                let all: Vec<_> = (0..self.tables.len()).map(TableIndex).collect();
-                for table in all {
-                    self.stop_wanted(table, sink, |table| StopReason {
-                        state: "log lost".into(),
-                        detail: "an XA transaction was committed whose rows the log does not hold any more".into(),
-                        remedy: format!("run `calve reload {table}`"),
-                    })?;
-                }
+                self.stop_all_wanted(sink, |table| StopReason {
+                    state: "log lost".into(),
+                    detail: "an XA transaction was committed whose rows the log does not hold any more".into(),
+                    remedy: format!("run `calve reload {table}`"),
+                })?;
             }
             None => {}
         }
@@ -652,6 +646,11 @@ impl Transactions {
             sink.stop(table, reason(&self.tables[table.0].name));
         }
         Ok(())
+    }
+
+    /// As [`stop_wanted`](Self::stop_wanted), every table: which of them the present transaction changed is not known.
+    fn stop_all_wanted(&mut self, sink: &mut dyn ChangeSink, reason: impl Fn(&TableName) -> StopReason) -> Result<()> {
+        (0..self.tables.len()).try_for_each(|table| self.stop_wanted(TableIndex(table), sink, &reason))
     }
 
     fn malformed(&self, error: &Malformed) -> Error {
