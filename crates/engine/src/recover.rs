@@ -193,14 +193,13 @@ pub(crate) fn reloading(detail: &str) -> StopReason {
     }
 }
 
-/// Only completeness that is in the lake is ever acknowledged: a log that begins beyond all of it lost something.
+/// Only completeness that is in the lake is ever acknowledged: a log that begins beyond all of it lost something. What was
+/// recorded for tables as they were before they were read again speaks of a log that may be another.
 fn refuse_gap(tables: &[Found], completes: &[(&MemberDigest, &Position)], acknowledged: &Position) -> Result<()> {
-    let follows = |t: &Found| t.lake.stamp.is_some() && !t.reload && t.lake.stopped.is_none();
-    if !tables.iter().any(follows) {
-        return Ok(());
-    }
-    let stamped = tables.iter().filter_map(|t| t.lake.stamp.as_ref()).map(|stamp| &stamp.position);
-    let greatest = completes.iter().map(|(_, position)| *position).chain(stamped).cloned().reduce(|a, b| a.join(&b));
+    let following = || tables.iter().filter(|t| !t.reload && t.lake.stopped.is_none());
+    let stamped = following().filter_map(|t| t.lake.stamp.as_ref()).map(|stamp| &stamp.position);
+    let named = completes.iter().filter(|(members, _)| following().any(|t| t.lake.member_of.contains(*members)));
+    let greatest = stamped.chain(named.map(|(_, position)| *position)).cloned().reduce(|a, b| a.join(&b));
     match greatest {
         Some(greatest) if !greatest.covers(acknowledged) => Err(Error::new(
             ErrorKind::SourceGone,
@@ -256,4 +255,74 @@ fn recorded(tables: &[Found], fates: &[Fate]) -> Option<CommitReceipt> {
         };
         if covers(&a, &b) { a } else { b }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use calve_core::{CompleteTo, LakeVersion, SourceIdentity, Stamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn at(text: &str) -> Position {
+        text.parse().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A table loaded at a position, which belongs to the sets named and records the completeness given.
+    fn table(name: &str, position: &str, member_of: &[MemberDigest], complete_to: Vec<CompleteTo>) -> Found {
+        let name = TableName::new("shop", name);
+        let schema = TableSchema { table: name.clone(), native_id: 0, columns: Vec::new(), key: Vec::new() };
+        let id = CheckpointId(Uuid::from_u128(7));
+        let stamp = Stamp {
+            checkpoint: id,
+            position: at(position),
+            schema: Arc::new(schema.clone()),
+            source: SourceIdentity(String::new()),
+            load: id,
+        };
+        let lake = LakeTable {
+            version: LakeVersion(String::new()),
+            stamp: Some(stamp),
+            rolled_back: false,
+            complete_to,
+            member_of: member_of.iter().copied().collect(),
+            stopped: None,
+        };
+        Found { name, schema: Arc::new(schema), lake, reload: false }
+    }
+
+    fn begins(tables: &[Found], acknowledged: &str) -> Result<Plan> {
+        let begin = at(acknowledged);
+        recover(tables, &SavedState::default(), &begin, &begin, Rules::default())
+    }
+
+    #[test]
+    fn a_log_that_begins_beyond_all_that_is_recorded_is_refused() {
+        let set = MemberDigest(Uuid::from_u128(1));
+        let complete = |position| vec![CompleteTo { members: set, position: at(position) }];
+        let tables = [
+            table("a", "postgres:0/5", &[set], complete("postgres:0/9")),
+            table("b", "postgres:0/7", &[set], Vec::new()),
+        ];
+        for (acknowledged, accepted) in [("postgres:0/9", true), ("postgres:0/A", false)] {
+            assert_eq!(begins(&tables, acknowledged).is_ok(), accepted, "{acknowledged}");
+        }
+    }
+
+    /// The digests of sets have no order, so neither may be the one that decides.
+    #[test]
+    fn completeness_of_what_was_read_again_says_nothing_of_the_log() {
+        let (old, new) = (MemberDigest(Uuid::from_u128(1)), MemberDigest(Uuid::from_u128(2)));
+        let complete = |members, position| CompleteTo { members, position: at(position) };
+        let before = complete(old, "binlog:b.000003:460;created=1");
+        let now = complete(new, "mysql:3e11fa47-71ca-11e1-9e33-c80aa9429562:1@b.000004:400");
+        for complete_to in [vec![before.clone(), now.clone()], vec![now, before]] {
+            let position = "mysql:3e11fa47-71ca-11e1-9e33-c80aa9429562:1@b.000004:300";
+            let plan = begins(&[table("a", position, &[new], complete_to)], "mysql:@b.000001:4");
+            assert_eq!(plan.unwrap().tables[0].fate, Fate::Stream);
+        }
+        // Of another log of the same kind it must not hide a gap.
+        let tables = [table("a", "postgres:0/5", &[new], vec![complete(old, "postgres:0/99")])];
+        begins(&tables, "postgres:0/9").unwrap_err();
+    }
 }

@@ -126,7 +126,8 @@ impl Position {
         }
     }
 
-    /// The greatest position covered by both: what is certainly complete in each. `self` where their kinds differ.
+    /// The greatest position covered by both: what is certainly complete in each. Where their kinds differ, the one that the
+    /// other covers, or `self` where neither does.
     #[must_use]
     pub fn meet(&self, other: &Self) -> Self {
         match (self, other) {
@@ -134,11 +135,12 @@ impl Position {
             (Self::MySql(a), Self::MySql(b)) => Self::MySql(a.meet(b)),
             (Self::MariaDb(a), Self::MariaDb(b)) => Self::MariaDb(a.meet(b)),
             (Self::Binlog(a), Self::Binlog(b)) => Self::Binlog(if b.applied < a.applied { b } else { a }.clone()),
-            _ => self.clone(),
+            _ => if self.covers(other) { other } else { self }.clone(),
         }
     }
 
-    /// The smallest position that covers both. `self` where their kinds differ.
+    /// The smallest position that covers both. Where their kinds differ, the one that covers the other, or `self` where neither
+    /// does.
     #[must_use]
     pub fn join(&self, other: &Self) -> Self {
         match (self, other) {
@@ -146,7 +148,7 @@ impl Position {
             (Self::MySql(a), Self::MySql(b)) => Self::MySql(a.join(b)),
             (Self::MariaDb(a), Self::MariaDb(b)) => Self::MariaDb(a.join(b)),
             (Self::Binlog(a), Self::Binlog(b)) => Self::Binlog(if b.applied > a.applied { b } else { a }.clone()),
-            _ => self.clone(),
+            _ => if other.covers(self) { other } else { self }.clone(),
         }
     }
 
@@ -277,6 +279,12 @@ mod tests {
                 "binlog:b.000010:4;created=2;resume=b.000008:4",
                 "binlog:b.000009:9;created=1",
                 "binlog:b.000010:4;created=2;resume=b.000008:4",
+            ),
+            (
+                "binlog:b.000009:9;created=1",
+                "mysql:SERVER:1@b.000010:4",
+                "binlog:b.000009:9;created=1",
+                "mysql:SERVER:1@b.000010:4",
             ),
         ] {
             let (a, b) = (at(a), at(b));
