@@ -75,6 +75,9 @@ pub struct StagedDelta {
     pub rows: u64,
     /// Keys in the equality-delete files.
     pub deletes: u64,
+    /// Whether its snapshot gives the table another schema.
+    #[serde(default)]
+    pub reshapes: bool,
     /// Bytes of all files.
     pub bytes: u64,
     /// Every file written, manifests included, by its path in the lake.
@@ -86,7 +89,7 @@ pub struct StagedDelta {
 impl StagedDelta {
     /// Whether committing it would change nothing.
     pub fn is_empty(&self) -> bool {
-        !self.replace && self.rows == 0 && self.deletes == 0
+        !self.replace && !self.reshapes && self.rows == 0 && self.deletes == 0
     }
 }
 

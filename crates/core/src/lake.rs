@@ -27,12 +27,24 @@ pub struct DeltaBatch {
 /// Work that ends in a [`DeltaBatch`], to be done wherever the writer encodes, away from the thread that reads the log.
 pub type EncodeJob = Box<dyn FnOnce() -> Result<DeltaBatch> + Send>;
 
+/// What changes are put on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Onto {
+    /// The table as it is in the lake, whose rows stay.
+    Table,
+    /// A load that is not published yet and replaces what the table holds.
+    Load,
+}
+
 /// Writes data and delete files.
 #[async_trait]
 pub trait DeltaWriter: Send + Sync {
     /// Runs the job and writes its batch: data file(s), equality-delete file(s) holding the key columns only, and the
     /// manifests that list them. All are durable (files and directories fsynced, where storage is local) when this returns.
-    async fn write(&self, table: &TableName, job: EncodeJob) -> Result<StagedDelta>;
+    ///
+    /// Where the batch's schema is another than the table's, the commit of the delta gives it to the table; rows that are
+    /// there stay, and a column that went keeps its old values.
+    async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto) -> Result<StagedDelta>;
 
     /// Starts an append-only write of a whole table under `schema`, which may differ from the table's present one.
     async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>>;

@@ -7,6 +7,7 @@
 mod checkpoint;
 mod column;
 mod error;
+mod evolution;
 mod finding;
 mod key;
 mod lake;
@@ -22,10 +23,11 @@ pub use checkpoint::{
 };
 pub use column::{BufferFull, ColumnBuffer, Values};
 pub use error::{Error, ErrorKind, Result};
+pub use evolution::{Evolution, SchemaChange};
 pub use finding::{Finding, Severity};
 pub use key::encode_key;
 pub use lake::{
-    CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Lake, LakeTable, LakeVersion, LoadWriter,
+    CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Lake, LakeTable, LakeVersion, LoadWriter, Onto,
     TableCommit,
 };
 pub use position::{

@@ -157,6 +157,10 @@ impl NativeType {
 /// One column of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Column {
+    /// The source's own number of the column in its table, which it keeps when it is renamed (Postgres: `attnum`; MySQL:
+    /// counted in order of appearance). 0 where it is not known; the name identifies the column then.
+    #[serde(default)]
+    pub id: u32,
     /// Exactly as the source stores it.
     pub name: String,
     /// In the lake.

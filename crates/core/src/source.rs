@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{DurablePosition, Position, Result, RowBuffer, TableName, TableSchema, TransactionPoint};
+use crate::{DurablePosition, Position, Result, RowBuffer, SchemaChange, TableName, TableSchema, TransactionPoint};
 
 /// A table's place in the list that the engine gave to [`ChangeSource::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,8 @@ pub struct LogState {
 pub struct SourceTable {
     /// Its name.
     pub name: TableName,
-    /// The schema that its rows have had so far. A source that finds another in the log calls [`ChangeSink::stop`].
+    /// The schema that its rows have had so far. A source that finds another in the log calls [`ChangeSink::schema`], or
+    /// [`ChangeSink::stop`] where it cannot say what it is.
     pub schema: Arc<TableSchema>,
 }
 
@@ -55,6 +56,15 @@ pub struct StopReason {
 impl StopReason {
     /// The state of a table whose columns are no longer those that its rows had so far.
     pub const SCHEMA_CHANGED: &str = "schema changed";
+
+    /// The stop of a table whose rows in the lake cannot become what the source's are without being read again.
+    pub fn schema_changed(table: &TableName, detail: impl Into<String>) -> Self {
+        Self {
+            state: Self::SCHEMA_CHANGED.into(),
+            detail: detail.into(),
+            remedy: format!("run `calve reload {table}` to read it again in its new shape"),
+        }
+    }
 }
 
 impl fmt::Display for StopReason {
@@ -65,10 +75,21 @@ impl fmt::Display for StopReason {
 
 /// Receives committed transactions in commit order. Implemented by the engine; called from [`ChangeSource::poll`].
 ///
-/// Calls come as `begin (rows | stop)* (commit | abort)`, with `idle` and further `stop`s between transactions.
+/// Calls come as `begin (rows | schema | stop)* (commit | abort)`, with `idle` and further `stop`s between transactions.
 pub trait ChangeSink: Send {
     /// A transaction begins.
     fn begin(&mut self, transaction: &TransactionPoint);
+
+    /// Whether changes of this table in the present transaction are wanted; false where they are in the lake already, or the
+    /// table is stopped.
+    fn wants(&self, table: TableIndex) -> bool;
+
+    /// The table's rows have another schema from here on, those of the present transaction included. Only for a table that
+    /// [`wants`](Self::wants) its changes. A change that its rows in the lake cannot follow stops it,
+    /// and so does every change where a sink knows nothing of schemas.
+    fn schema(&mut self, table: TableIndex, change: SchemaChange) {
+        self.stop(table, change.as_stop());
+    }
 
     /// The buffer to append a change of this table to; the source appends one entry and finishes it. None where the change
     /// is not wanted (already applied, or the table is stopped): the source then decodes nothing of it.

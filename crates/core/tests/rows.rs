@@ -25,6 +25,7 @@ const TYPES: [ColumnType; 13] = [
 
 fn schema() -> Arc<TableSchema> {
     let column = |(index, ty): (usize, &ColumnType)| Column {
+        id: 0,
         name: format!("c{index}"),
         ty: ty.clone(),
         nullable: index != 0,
@@ -162,6 +163,7 @@ fn a_row_that_lacks_a_cell_cannot_be_finished() {
 #[test]
 fn keys_are_equal_only_when_they_are_the_same() {
     let columns = ["a", "b"].map(|name| Column {
+        id: 0,
         name: name.into(),
         ty: ColumnType::String,
         nullable: false,

@@ -7,7 +7,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use calve_core::{ChangeSink, Mark, Position, RowBuffer, StopReason, TableIndex, TableSchema, TransactionPoint};
+use calve_core::{
+    ChangeSink, Evolution, Mark, Position, RowBuffer, SchemaChange, StopReason, TableIndex, TableSchema,
+    TransactionPoint,
+};
 
 use crate::settings::{Mutation, Rules};
 
@@ -53,6 +56,16 @@ struct Slot {
     /// The transaction that touched the table last, and the buffer's end before it.
     touched: u64,
     mark: Mark,
+    /// The schema before the present transaction changed it.
+    before: Option<Arc<TableSchema>>,
+}
+
+/// What is taken of a table.
+enum Part {
+    /// Everything, the present transaction's rows included.
+    All(Option<RowBuffer>),
+    /// What came before the present transaction, which touched the table.
+    Before(Option<RowBuffer>),
 }
 
 /// Limits of one checkpoint in memory.
@@ -83,6 +96,10 @@ pub(crate) struct Assembler {
     rows: u64,
     bytes: usize,
     last: Option<usize>,
+    /// Tables that have another schema than what was handed on of them last.
+    reshaped: Vec<usize>,
+    /// Tables whose schema the present transaction changed.
+    altered: Vec<usize>,
     ready: VecDeque<Work>,
 }
 
@@ -101,6 +118,7 @@ impl Assembler {
             after,
             touched: 0,
             mark: Mark::default(),
+            before: None,
         });
         Self {
             slots: slots.collect(),
@@ -116,6 +134,8 @@ impl Assembler {
             rows: 0,
             bytes: 0,
             last: None,
+            reshaped: Vec::new(),
+            altered: Vec::new(),
             ready: VecDeque::new(),
         }
     }
@@ -135,9 +155,9 @@ impl Assembler {
         self.position != self.sealed || self.spoke == Some(true)
     }
 
-    /// Whether there are rows of complete transactions to seal.
-    pub(crate) fn has_rows(&self) -> bool {
-        self.has_progress() && (self.rows > 0 || self.chunked.is_some())
+    /// Whether there is something of complete transactions to commit.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.has_progress() && (self.rows > 0 || self.chunked.is_some() || !self.reshaped.is_empty())
     }
 
     /// The table's changes are of no more use.
@@ -145,6 +165,8 @@ impl Assembler {
         let slot = &mut self.slots[table.0];
         slot.after = None;
         slot.buffer = None;
+        slot.before = None;
+        self.reshaped.retain(|reshaped| *reshaped != table.0);
         self.bytes -= std::mem::take(&mut slot.bytes);
     }
 
@@ -162,16 +184,21 @@ impl Assembler {
         if self.has_progress() {
             return Some(Work::Seal(self.seal()));
         }
+        Some(self.chunk())
+    }
+
+    /// All that there is of the transaction at hand, where nothing before it waits to be sealed.
+    fn chunk(&mut self) -> Work {
         self.chunked = Some(self.serial);
         let serial = self.serial;
-        Some(Work::Chunk(self.take(|slot| {
+        Work::Chunk(self.take(|slot| {
             debug_assert!(
                 slot.buffer.is_none() || slot.touched == serial,
                 "rows of no complete and no present transaction"
             );
             slot.mark = Mark::default();
-            slot.buffer.take()
-        })))
+            Part::All(slot.buffer.take())
+        }))
     }
 
     /// Seals the complete transactions; rows of one that is not over stay behind.
@@ -179,12 +206,12 @@ impl Assembler {
         let open = self.transaction.is_some().then_some(self.serial);
         let tables = self.take(|slot| {
             if open != Some(slot.touched) {
-                return slot.buffer.take();
+                return Part::All(slot.buffer.take());
             }
             let mark = std::mem::take(&mut slot.mark);
-            let buffer = slot.buffer.as_mut()?;
+            let Some(buffer) = &mut slot.buffer else { return Part::Before(None) };
             let tail = buffer.split_off(mark);
-            slot.buffer.replace(tail)
+            Part::Before(slot.buffer.replace(tail))
         });
         debug_assert!(
             open.is_none() || self.chunked != open,
@@ -196,18 +223,36 @@ impl Assembler {
         Sealed { start, end: self.position.clone(), committed_at: self.committed_at.take(), tables }
     }
 
-    fn take(&mut self, mut part: impl FnMut(&mut Slot) -> Option<RowBuffer>) -> Vec<TableRows> {
+    /// A table's new schema goes with its rows, or by itself in a buffer without any.
+    fn take(&mut self, mut part: impl FnMut(&mut Slot) -> Part) -> Vec<TableRows> {
         let mut tables = Vec::new();
-        (self.rows, self.bytes, self.last) = (0, 0, None);
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            if let Some(rows) = part(slot).filter(|rows| !rows.is_empty()) {
-                tables.push((TableIndex(index), rows));
-            }
+            let (rows, whole) = match part(slot) {
+                Part::All(rows) => (rows, true),
+                Part::Before(rows) => (rows, slot.before.is_none()),
+            };
+            let reshaped = whole.then(|| self.reshaped.iter().position(|reshaped| *reshaped == index)).flatten();
+            let rows = match reshaped {
+                Some(at) => {
+                    self.reshaped.swap_remove(at);
+                    Some(rows.unwrap_or_else(|| RowBuffer::new(Arc::clone(&slot.schema))))
+                }
+                None => rows.filter(|rows| !rows.is_empty()),
+            };
+            tables.extend(rows.map(|rows| (TableIndex(index), rows)));
+        }
+        self.count();
+        tables
+    }
+
+    /// Counts what the buffers hold.
+    fn count(&mut self) {
+        (self.rows, self.bytes, self.last) = (0, 0, None);
+        for slot in &mut self.slots {
             slot.bytes = slot.buffer.as_ref().map_or(0, RowBuffer::bytes);
             self.bytes += slot.bytes;
             self.rows += slot.buffer.as_ref().map_or(0, |buffer| buffer.len() as u64);
         }
-        tables
     }
 
     /// Counts what was appended to the buffer handed out last.
@@ -223,6 +268,19 @@ impl Assembler {
         self.measure();
         self.transaction = None;
     }
+
+    /// Why the table cannot take the change, in words.
+    fn refusal(&self, table: TableIndex, change: &SchemaChange) -> Option<String> {
+        let slot = &self.slots[table.0];
+        if slot.before.is_some() {
+            return Some("its columns were altered twice within a transaction".to_owned());
+        }
+        match (&change.existing_rows, slot.schema.evolution(&change.schema)) {
+            (Some(why), _) => Some(why.clone()),
+            (None, Evolution::ReadAgain(why)) => Some(why),
+            (None, Evolution::Kept) => None,
+        }
+    }
 }
 
 impl ChangeSink for Assembler {
@@ -232,13 +290,43 @@ impl ChangeSink for Assembler {
         self.serial += 1;
     }
 
+    fn wants(&self, table: TableIndex) -> bool {
+        let transaction = self.transaction.as_ref().expect("changes come inside a transaction");
+        let after = self.slots[table.0].after.as_ref();
+        after.is_some_and(|after| !after.covers_transaction(transaction) || self.rules.broken(Mutation::SkipOff))
+    }
+
+    /// Rows of two schemas never share a buffer, and a schema is committed by itself: what came before it is handed on first.
+    fn schema(&mut self, table: TableIndex, change: SchemaChange) {
+        if let Some(why) = self.refusal(table, &change) {
+            self.stop(table, StopReason::schema_changed(&change.schema.table, why));
+            return;
+        }
+        self.measure();
+        if self.has_progress() {
+            let sealed = self.seal();
+            self.ready.push_back(Work::Seal(sealed));
+        }
+        if self.slots[table.0].buffer.as_ref().is_some_and(|rows| !rows.is_empty()) {
+            let chunk = self.chunk();
+            self.ready.push_back(chunk);
+        }
+        let slot = &mut self.slots[table.0];
+        slot.buffer = None;
+        (slot.touched, slot.mark) = (self.serial, Mark::default());
+        slot.before = Some(std::mem::replace(&mut slot.schema, change.schema));
+        self.altered.push(table.0);
+        if !self.reshaped.contains(&table.0) {
+            self.reshaped.push(table.0);
+        }
+    }
+
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
         self.measure();
-        let transaction = self.transaction.as_ref().expect("rows come inside a transaction");
-        let slot = &mut self.slots[table.0];
-        if slot.after.as_ref()?.covers_transaction(transaction) && !self.rules.broken(Mutation::SkipOff) {
+        if !self.wants(table) {
             return None;
         }
+        let slot = &mut self.slots[table.0];
         let buffer = slot.buffer.get_or_insert_with(|| RowBuffer::new(Arc::clone(&slot.schema)));
         if slot.touched != self.serial {
             slot.touched = self.serial;
@@ -267,6 +355,9 @@ impl ChangeSink for Assembler {
     fn commit(&mut self, end: Position, committed_at: i64) {
         assert!(self.transaction.is_some(), "a transaction ended that did not begin");
         self.end_transaction();
+        for table in self.altered.drain(..) {
+            self.slots[table].before = None;
+        }
         self.position = end;
         self.spoke.get_or_insert(true);
         self.committed_at = Some(committed_at);
@@ -281,14 +372,22 @@ impl ChangeSink for Assembler {
             self.ready.push_back(Work::Abandon);
         }
         let serial = self.serial;
-        drop(self.take(|slot| {
+        for slot in &mut self.slots {
             if slot.touched == serial
                 && let Some(buffer) = &mut slot.buffer
             {
                 buffer.truncate(slot.mark);
             }
-            None
-        }));
+        }
+        // What the transaction changed of a schema was changed after everything before it was handed on.
+        for table in self.altered.drain(..) {
+            let slot = &mut self.slots[table];
+            if let Some(before) = slot.before.take() {
+                (slot.schema, slot.buffer) = (before, None);
+                self.reshaped.retain(|reshaped| *reshaped != table);
+            }
+        }
+        self.count();
         self.end_transaction();
     }
 

@@ -103,7 +103,7 @@ fn a_transaction_larger_than_a_checkpoint_goes_in_chunks() {
     insert(&mut assembler, T, 4);
     assert!(!assembler.has_progress(), "nothing is complete yet");
     assembler.commit(at(21), 0);
-    assert!(assembler.has_rows());
+    assert!(assembler.has_changes());
     assert_eq!(shape(&assembler.seal()), (at(11), at(21), vec![(0, 1)]));
 }
 
@@ -123,7 +123,7 @@ fn chunks_of_an_aborted_transaction_are_abandoned() {
     begin(&mut assembler, 20);
     assembler.abort();
     assert!(assembler.next_ready().is_none());
-    assert!(assembler.has_rows(), "the chunks wait for their seal");
+    assert!(assembler.has_changes(), "the chunks wait for their seal");
 }
 
 #[test]
@@ -169,6 +169,6 @@ fn idle_stretches_are_progress_and_never_go_back() {
     let mut assembler = assembler(100, [Some(0), Some(0)]);
     assembler.idle(at(50));
     assembler.idle(at(40));
-    assert!(assembler.has_progress() && !assembler.has_rows());
+    assert!(assembler.has_progress() && !assembler.has_changes());
     assert_eq!(shape(&assembler.seal()), (at(0), at(50), vec![]));
 }

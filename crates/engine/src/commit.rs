@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use calve_core::{
     CheckpointId, CheckpointIntent, CompleteTo, DeltaWriter, DurablePosition, EncodeJob, Error, ErrorKind, Lake,
-    LakeTable, MemberDigest, Position, PositionStore, RowBuffer, SourceIdentity, StagedDelta, Stamp, StopMark,
-    StopReason, TableCommit, TableIndex, TableIntent, TableName,
+    LakeTable, MemberDigest, Onto, Position, PositionStore, RowBuffer, SourceIdentity, StagedDelta, Stamp, StopMark,
+    StopReason, TableCommit, TableIndex, TableIntent, TableName, TableSchema,
 };
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
@@ -156,14 +156,16 @@ impl Committer<'_> {
 
     /// Step 1. Encodes tables side by side; the files wait in the ledger.
     async fn stage(&mut self, tables: Vec<TableRows>) -> Step<()> {
+        self.reshape(&tables)?;
         let writer = self.writer;
         let standing = |index: TableIndex| self.ledger.entries[index.0].standing;
         let jobs =
             tables.into_iter().filter(|(index, _)| standing(*index) != Standing::Stopped).map(|(index, rows)| {
-                let Entry { name, settles, .. } = &self.ledger.entries[index.0];
+                let Entry { name, settles, standing, .. } = &self.ledger.entries[index.0];
+                let onto = if *standing == Standing::Loading { Onto::Load } else { Onto::Table };
                 let trusted = settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
                 let inserts = if trusted { Inserts::AreNew } else { Inserts::MayExist };
-                async move { Ok::<_, Error>((index, writer.write(name, encode_job(rows, inserts)).await?)) }
+                async move { Ok::<_, Error>((index, writer.write(name, encode_job(rows, inserts), onto).await?)) }
             });
         // Collected first: a stream over borrowed closures is not nameable as Send.
         let jobs: Vec<_> = jobs.collect();
@@ -185,9 +187,26 @@ impl Committer<'_> {
         Ok(())
     }
 
+    /// Notes the schemas that rows come with. A load is of one schema: where the table has another before the load is
+    /// published, it begins anew.
+    fn reshape(&mut self, tables: &[TableRows]) -> Step<()> {
+        for (index, rows) in tables {
+            let entry = &mut self.ledger.entries[index.0];
+            if entry.reshaped.as_ref().unwrap_or(&entry.schema) == rows.schema() {
+                continue;
+            }
+            if entry.standing == Standing::Loading {
+                return Err(altered_while_loading(&entry.name));
+            }
+            entry.reshaped = Some(Arc::clone(rows.schema()));
+        }
+        Ok(())
+    }
+
     /// The chunks staged of a transaction that will come again.
     async fn abandon(&mut self) {
         for entry in &mut self.ledger.entries {
+            entry.reshaped = None;
             let deltas = std::mem::take(&mut entry.staged);
             if !deltas.is_empty() {
                 self.writer.discard(&deltas).await;
@@ -201,11 +220,14 @@ impl Committer<'_> {
         let mut tables = Vec::new();
         for entry in &mut self.ledger.entries {
             let deltas = std::mem::take(&mut entry.staged);
-            if deltas.is_empty() {
+            if deltas.is_empty() && entry.reshaped.is_none() {
                 continue;
             }
             match entry.standing {
-                Standing::Streaming => tables.push(part(entry, deltas, end)),
+                Standing::Streaming => {
+                    let schema = entry.reshaped.take().unwrap_or_else(|| Arc::clone(&entry.schema));
+                    tables.push(part(entry, schema, deltas, end));
+                }
                 Standing::Loading if self.ledger.rules.broken(Mutation::KeptLost) => {}
                 Standing::Loading => entry.kept.extend(deltas.into_iter().map(|delta| (delta, end.clone()))),
                 Standing::Stopped => unreachable!("a stopped table stages nothing"),
@@ -269,6 +291,7 @@ impl Committer<'_> {
             let part = intent.tables.iter().find(|part| part.table == entry.name).expect("only parts were committed");
             entry.base = Some(intent.id);
             entry.position = Some(part.high.clone());
+            entry.schema = Arc::clone(&part.schema);
             self.observer.event(&Event::Committed {
                 table: entry.name.clone(),
                 checkpoint: intent.id,
@@ -361,9 +384,9 @@ impl Committer<'_> {
     pub(crate) async fn stop(&mut self, table: TableIndex, reason: StopReason) -> Step<()> {
         let entry = &mut self.ledger.entries[table.0];
         if entry.standing == Standing::Loading && reason.state == StopReason::SCHEMA_CHANGED {
-            let message = format!("table {} was altered while it was loaded, so its load begins anew", entry.name);
-            return Err(Error::new(ErrorKind::Retry, message).into());
+            return Err(altered_while_loading(&entry.name));
         }
+        entry.reshaped = None;
         let mut deltas = std::mem::take(&mut entry.staged);
         deltas.extend(std::mem::take(&mut entry.kept).into_iter().map(|(delta, _)| delta));
         deltas.extend(entry.loaded.take());
@@ -441,15 +464,20 @@ impl Committer<'_> {
 }
 
 /// A table's part of an intent: on top of what the table records now, up to `high`.
-pub(crate) fn part(entry: &Entry, deltas: Vec<StagedDelta>, high: &Position) -> TableIntent {
+pub(crate) fn part(entry: &Entry, schema: Arc<TableSchema>, deltas: Vec<StagedDelta>, high: &Position) -> TableIntent {
     TableIntent {
         table: entry.name.clone(),
         base: entry.base.expect("a table that streams was loaded"),
         low: entry.position.clone().expect("a table that streams was loaded"),
         high: high.clone(),
-        schema: Arc::clone(&entry.schema),
+        schema,
         deltas,
     }
+}
+
+fn altered_while_loading(table: &TableName) -> Halt {
+    let message = format!("table {table} was altered while it was loaded, so its load begins anew");
+    Error::new(ErrorKind::Retry, message).into()
 }
 
 fn encode_job(rows: RowBuffer, inserts: Inserts) -> EncodeJob {

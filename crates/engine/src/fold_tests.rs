@@ -13,6 +13,7 @@ use crate::{Inserts, fold};
 /// `t(note text, id bigint, part int)`, key (part, id): not in the columns' order.
 pub(crate) fn schema() -> Arc<TableSchema> {
     let column = |name: &str, ty: ColumnType, nullable| Column {
+        id: 0,
         name: name.into(),
         ty,
         nullable,

@@ -24,6 +24,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: TableName,
+    /// The schema that the table records.
     pub(crate) schema: Arc<TableSchema>,
     /// The state in the catalog that the next commit is meant for.
     pub(crate) version: LakeVersion,
@@ -43,6 +44,8 @@ pub(crate) struct Entry {
     pub(crate) known_sets: BTreeSet<MemberDigest>,
     /// Files of the checkpoint being put together.
     pub(crate) staged: Vec<StagedDelta>,
+    /// The schema that it ends with, where that is another.
+    pub(crate) reshaped: Option<Arc<TableSchema>>,
     /// Files of changes beyond the load, each with the end of its checkpoint.
     pub(crate) kept: Vec<(StagedDelta, Position)>,
     /// While it loads: the rows may hold changes up to here, which is beyond `upto`.

@@ -106,7 +106,8 @@ impl Committer<'_> {
             let start = entry.upto.clone();
             let mut deltas: Vec<StagedDelta> = entry.kept.drain(..count).map(|(delta, _)| delta).collect();
             self.supersede(&mut deltas).await;
-            let part = part(&self.ledger.entries[index], deltas, &end);
+            let entry = &self.ledger.entries[index];
+            let part = part(entry, Arc::clone(&entry.schema), deltas, &end);
             let covers = vec![part.table.clone()];
             let intent = CheckpointIntent { id: self.mint(), start, end, tables: vec![part], covers };
             self.positions.put_intent(&intent)?;

@@ -111,7 +111,7 @@ impl Reader<'_> {
 
     /// When the checkpoint at hand is to be sealed, if there is anything in it.
     fn due(&self) -> Option<Duration> {
-        if self.assembler.has_rows() {
+        if self.assembler.has_changes() {
             Some(self.sealed + self.settings.checkpoint_interval)
         } else if self.assembler.has_progress() {
             let interval = if self.is_settling() { SETTLE_INTERVAL } else { self.settings.idle_interval };

@@ -204,6 +204,7 @@ fn entry(found: &Found, planned: &crate::recover::PlannedTable) -> Entry {
         member_of: found.lake.member_of.clone(),
         known_sets: found.lake.complete_to.iter().map(|c| c.members).chain(found.lake.member_of.clone()).collect(),
         staged: Vec::new(),
+        reshaped: None,
         kept: Vec::new(),
         settles: None,
         loaded: None,
@@ -234,8 +235,12 @@ async fn run(
         return Ok(End::Again);
     }
 
-    let followed: Vec<SourceTable> =
-        found.iter().map(|table| SourceTable { name: table.name.clone(), schema: Arc::clone(&table.schema) }).collect();
+    // What was redone may have ended under another schema than it was found with.
+    let entries = &committer.ledger.entries;
+    let followed: Vec<SourceTable> = entries
+        .iter()
+        .map(|entry| SourceTable { name: entry.name.clone(), schema: Arc::clone(&entry.schema) })
+        .collect();
     source.start(&plan.read, &followed).await?;
     let (finished, loads) = mpsc::channel(1);
     let load = start_load(source, committer, finished).await?;

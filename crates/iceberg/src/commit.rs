@@ -143,8 +143,8 @@ impl IcebergLake {
                 Some(delta) => Some((delta.replace, delta::body(&slot.source, delta)?)),
                 None => None,
             };
-            if let Some((replace, body)) = &body
-                && let Some(updates) = schemas.accept(body, *replace)?
+            if let Some((_, body)) = &body
+                && let Some(updates) = schemas.accept(body)?
             {
                 draft.updates.extend(updates);
                 draft.evolved = true;
@@ -243,7 +243,7 @@ struct SchemaSteps<'a> {
 impl SchemaSteps<'_> {
     /// Checks that files staged as `body` says can be committed now; returns the updates that give the table their schema,
     /// where it lacks it.
-    fn accept(&mut self, body: &DeltaBody, replace: bool) -> Result<Option<[TableUpdate; 2]>> {
+    fn accept(&mut self, body: &DeltaBody) -> Result<Option<[TableUpdate; 2]>> {
         let table = &self.slot.source;
         if body.table_uuid != self.metadata.uuid() {
             return Err(self.stale(&format!("it was dropped and made anew (now {})", self.metadata.uuid())));
@@ -271,31 +271,17 @@ impl SchemaSteps<'_> {
                     )),
                 }
             }
-            StagedSchema::Added(staged) => self.evolve(staged, replace),
+            StagedSchema::Added { schema, over } => self.evolve(schema, *over),
         }
     }
 
-    fn evolve(&mut self, staged: &iceberg::spec::Schema, replace: bool) -> Result<Option<[TableUpdate; 2]>> {
+    fn evolve(&mut self, staged: &iceberg::spec::Schema, over: i32) -> Result<Option<[TableUpdate; 2]>> {
         let current = self.metadata.current_schema();
         if schema::same_shape(staged, current) {
             return Ok(None);
         }
-        if !replace {
-            return Err(Error::new(
-                ErrorKind::Bug,
-                format!(
-                    "table {}: rows of another schema were staged without replacing all others; have it loaded again \
-                     (calve reload {})",
-                    self.slot.ident, self.slot.source
-                ),
-            ));
-        }
-        // Ids that were new when the files were staged must still be.
-        let reused = staged.as_struct().fields().iter().any(|field| match current.field_by_id(field.id) {
-            Some(present) => present.name != field.name,
-            None => field.id <= self.metadata.last_column_id(),
-        });
-        if reused {
+        // Ids that were new when the files were staged might be another column's by now.
+        if current.schema_id() != over {
             return Err(self.stale("its schema was changed meanwhile"));
         }
         let added = TableUpdate::AddSchema { schema: staged.clone() };

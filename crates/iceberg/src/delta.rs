@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef as ArrowSchemaRef;
-use calve_core::{Error, ErrorKind, Result, StagedDelta, TableName, TableSchema};
+use calve_core::{Error, ErrorKind, Onto, Result, StagedDelta, TableName, TableSchema};
 use iceberg::io::FileIO;
 use iceberg::spec::{
     DataContentType, DataFile, FieldSummary, ManifestContentType, ManifestFile, ManifestWriterBuilder,
@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{iceberg_bug, iceberg_retry};
+use crate::fit::{self, Fit};
 use crate::naming::FileNaming;
-use crate::schema::{self, Fit};
+use crate::schema;
 
 /// Files one manifest lists at most; about 8 MB of manifest for a table of 50 columns.
 const FILES_A_MANIFEST: usize = 10_000;
@@ -37,8 +38,8 @@ pub(crate) struct TableLayout {
     pub(crate) uuid: Uuid,
     /// The schema that the files are written under.
     pub(crate) schema: SchemaRef,
-    /// Whether the table does not have that schema yet: the commit gives it, and replaces all rows.
-    pub(crate) evolves: bool,
+    /// Where the table does not have that schema yet: the id of the one it has, which the commit replaces.
+    pub(crate) evolves: Option<i32>,
     /// The partition spec that the files are written under. Always without fields, for now.
     pub(crate) spec: PartitionSpecRef,
     /// Of rows: the source's columns in the source's order, with field ids.
@@ -57,6 +58,7 @@ impl TableLayout {
         source: &TableSchema,
         metadata: &TableMetadata,
         stamped: Option<&TableSchema>,
+        onto: Onto,
         io: FileIO,
     ) -> Result<Self> {
         let spec = Arc::clone(metadata.default_partition_spec());
@@ -64,9 +66,9 @@ impl TableLayout {
             return Err(partitioned(&source.table, metadata));
         }
         let current = metadata.current_schema();
-        let (schema, evolves) = match schema::fit(source, current, stamped, metadata.last_column_id())? {
-            Fit::Present => (Arc::clone(current), false),
-            Fit::Evolved(schema) => (Arc::from(schema), true),
+        let (schema, evolves) = match fit::fit(source, current, stamped, metadata.last_column_id(), onto)? {
+            Fit::Present => (Arc::clone(current), None),
+            Fit::Evolved(schema) => (Arc::from(schema), Some(current.schema_id())),
         };
         let arrow = schema::arrow_schema(source, &schema)?;
         let (key_arrow, key_ids) = schema::arrow_key_schema(source, &schema)?;
@@ -119,8 +121,13 @@ pub(crate) struct DeltaBody {
 pub(crate) enum StagedSchema {
     /// The table's own of this id.
     Id(i32),
-    /// One that the commit adds to the table.
-    Added(Box<Schema>),
+    /// One that the commit gives to a table whose present one is `over`.
+    Added {
+        /// With the ids of new columns.
+        schema: Box<Schema>,
+        /// An id.
+        over: i32,
+    },
 }
 
 /// Counts of files, and of what is in them.
@@ -239,6 +246,7 @@ pub(crate) async fn stage(
     let lengths: u64 = body.manifests.iter().map(|m| u64::try_from(m.length).unwrap_or(0)).sum();
     Ok(StagedDelta {
         replace,
+        reshapes: layout.evolves.is_some(),
         rows: body.added.records,
         deletes: body.added.equality_deletes,
         bytes: body.added.bytes + lengths,
@@ -269,10 +277,9 @@ pub(crate) async fn write_manifests(
         }
     }
     let paths = manifests.iter().map(|m| m.path.clone()).collect();
-    let schema = if layout.evolves {
-        StagedSchema::Added(Box::new((*layout.schema).clone()))
-    } else {
-        StagedSchema::Id(layout.schema.schema_id())
+    let schema = match layout.evolves {
+        Some(over) => StagedSchema::Added { schema: Box::new((*layout.schema).clone()), over },
+        None => StagedSchema::Id(layout.schema.schema_id()),
     };
     let spec_id = layout.spec.spec_id();
     Ok((DeltaBody { table_uuid: layout.uuid, schema, spec_id, manifests, added }, paths))

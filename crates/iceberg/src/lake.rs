@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use calve_core::{
-    CommitReceipt, Error, ErrorKind, Lake, LakeTable, LakeVersion, Result, TableCommit, TableName, TableSchema,
+    CommitReceipt, Error, ErrorKind, Lake, LakeTable, LakeVersion, Onto, Result, TableCommit, TableName, TableSchema,
 };
 use iceberg::io::FileIO;
 use iceberg::spec::{
@@ -52,6 +52,7 @@ pub(crate) struct TableSlot {
 #[derive(Debug)]
 struct CachedLayout {
     shape: TableShape,
+    onto: Onto,
     source: Arc<TableSchema>,
     layout: Arc<TableLayout>,
 }
@@ -195,9 +196,9 @@ impl IcebergLake {
         Ok(())
     }
 
-    /// How rows of `schema` lie in its table. Where the table's present schema cannot hold them, it is the schema that a
-    /// load gives the table.
-    pub(crate) async fn layout_for(&self, schema: &Arc<TableSchema>) -> Result<Arc<TableLayout>> {
+    /// How rows of `schema` lie in its table. Where the table's present schema cannot hold them, it is the schema that their
+    /// commit gives the table.
+    pub(crate) async fn layout_for(&self, schema: &Arc<TableSchema>, onto: Onto) -> Result<Arc<TableLayout>> {
         let slot = self.slot(&schema.table)?;
         let known = match slot.known() {
             Some(known) => known,
@@ -210,15 +211,16 @@ impl IcebergLake {
         };
         let mut cached = slot.layout.lock().unwrap_or_else(PoisonError::into_inner);
         let shape = TableShape::of(&known.at.metadata);
-        if let Some(CachedLayout { shape: of, source, layout }) = &*cached
+        if let Some(CachedLayout { shape: of, onto: put, source, layout }) = &*cached
             && *of == shape
+            && *put == onto
             && (Arc::ptr_eq(source, schema) || source == schema)
         {
             return Ok(Arc::clone(layout));
         }
         let stamped = known.marks.schema.as_deref();
-        let layout = Arc::new(TableLayout::new(schema, &known.at.metadata, stamped, self.io.clone())?);
-        *cached = Some(CachedLayout { shape, source: Arc::clone(schema), layout: Arc::clone(&layout) });
+        let layout = Arc::new(TableLayout::new(schema, &known.at.metadata, stamped, onto, self.io.clone())?);
+        *cached = Some(CachedLayout { shape, onto, source: Arc::clone(schema), layout: Arc::clone(&layout) });
         Ok(layout)
     }
 

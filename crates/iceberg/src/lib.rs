@@ -12,6 +12,7 @@ mod delta;
 mod error;
 mod expiry;
 mod failpoint;
+mod fit;
 mod lake;
 mod manifests;
 mod naming;

@@ -1,7 +1,6 @@
 //! Source schemas as Iceberg and Arrow schemas, with field ids that stay with their columns.
 //!
-//! A column keeps its id as long as its name and type stay. Columns that only the table in the lake has (somebody else
-//! added them) stay where they are, and calve's rows leave them NULL.
+//! What becomes of a table's schema when the source's changes is in `fit`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,15 +12,6 @@ use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::iceberg_bug;
 
-/// How a source schema relates to a table's present one.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Fit {
-    /// Rows of the source schema can be written under the table's present schema.
-    Present,
-    /// They cannot; this is the schema that holds them, for a commit that replaces all rows.
-    Evolved(Box<Schema>),
-}
-
 /// The Iceberg schema of a new table.
 pub(crate) fn new_schema(source: &TableSchema) -> Result<Schema> {
     let mut fields = Vec::with_capacity(source.columns.len());
@@ -29,51 +19,6 @@ pub(crate) fn new_schema(source: &TableSchema) -> Result<Schema> {
         fields.push(field(source, column, id)?);
     }
     build(source, fields, 0)
-}
-
-/// Compares `source` with the table's `current` schema. `stamped` is the source schema that the table recorded last: what
-/// it does not name was put there by somebody else. Ids of new columns begin after `last_column_id`.
-pub(crate) fn fit(
-    source: &TableSchema,
-    current: &Schema,
-    stamped: Option<&TableSchema>,
-    last_column_id: i32,
-) -> Result<Fit> {
-    let mut next_id = last_column_id;
-    let mut fields = Vec::with_capacity(source.columns.len());
-    for column in &source.columns {
-        let present = current.as_struct().fields().iter().find(|f| f.name == column.name);
-        let ty = iceberg_type(&source.table, column)?;
-        let id = match present {
-            Some(present) if *present.field_type == ty => present.id,
-            Some(present) if widens(&present.field_type, &ty) => present.id,
-            _ => {
-                next_id += 1;
-                next_id
-            }
-        };
-        fields.push(field(source, column, id)?);
-    }
-    for present in current.as_struct().fields() {
-        let named =
-            source.columns.iter().chain(stamped.iter().flat_map(|s| &s.columns)).any(|c| c.name == present.name);
-        if named {
-            continue;
-        }
-        if present.required {
-            return Err(Error::new(
-                ErrorKind::Config,
-                format!(
-                    "table {}: somebody added the required column \"{}\" to it in the lake, which the source cannot fill; \
-                     drop that column in the lake or make it optional",
-                    source.table, present.name
-                ),
-            ));
-        }
-        fields.push(Arc::clone(present));
-    }
-    let wanted = build(source, fields, current.schema_id())?;
-    Ok(if same_shape(&wanted, current) { Fit::Present } else { Fit::Evolved(Box::new(wanted)) })
 }
 
 /// Whether two schemas hold the same fields and the same key, in whatever order the fields stand.
@@ -143,7 +88,7 @@ fn field_id(source: &TableSchema, column: &Column, schema: &Schema) -> Result<i3
     })
 }
 
-fn build(source: &TableSchema, fields: Vec<NestedFieldRef>, schema_id: i32) -> Result<Schema> {
+pub(crate) fn build(source: &TableSchema, fields: Vec<NestedFieldRef>, schema_id: i32) -> Result<Schema> {
     let mut key = Vec::with_capacity(source.key.len());
     for column in source.key_columns() {
         if !column.ty.can_be_key() {
@@ -166,13 +111,13 @@ fn build(source: &TableSchema, fields: Vec<NestedFieldRef>, schema_id: i32) -> R
         .map_err(|e| iceberg_bug(format!("table {}: its columns make no Iceberg schema", source.table), e))
 }
 
-fn field(source: &TableSchema, column: &Column, id: i32) -> Result<NestedFieldRef> {
+pub(crate) fn field(source: &TableSchema, column: &Column, id: i32) -> Result<NestedFieldRef> {
     let in_key = source.key_columns().any(|c| c.name == column.name);
     let ty = iceberg_type(&source.table, column)?;
     Ok(Arc::new(NestedField::new(id, &column.name, ty, in_key || !column.nullable)))
 }
 
-fn iceberg_type(table: &TableName, column: &Column) -> Result<Type> {
+pub(crate) fn iceberg_type(table: &TableName, column: &Column) -> Result<Type> {
     Ok(Type::Primitive(match column.ty {
         ColumnType::Boolean => PrimitiveType::Boolean,
         ColumnType::Int => PrimitiveType::Int,
@@ -194,19 +139,6 @@ fn iceberg_type(table: &TableName, column: &Column) -> Result<Type> {
     }))
 }
 
-/// Iceberg's own rule of which types a column may grow into under one id (spec, "Schema Evolution").
-fn widens(from: &Type, to: &Type) -> bool {
-    match (from.as_primitive_type(), to.as_primitive_type()) {
-        (Some(PrimitiveType::Int), Some(PrimitiveType::Long))
-        | (Some(PrimitiveType::Float), Some(PrimitiveType::Double)) => true,
-        (
-            Some(PrimitiveType::Decimal { precision: p, scale: s }),
-            Some(PrimitiveType::Decimal { precision: q, scale: t }),
-        ) => s == t && p <= q,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use calve_core::NativeType;
@@ -214,7 +146,7 @@ mod tests {
     use super::*;
 
     fn column(name: &str, ty: ColumnType, nullable: bool) -> Column {
-        Column { name: name.to_owned(), ty, nullable, native: NativeType::new(0, -1, "native") }
+        Column { id: 0, name: name.to_owned(), ty, nullable, native: NativeType::new(0, -1, "native") }
     }
 
     fn table(columns: Vec<Column>, key: Vec<usize>) -> TableSchema {
@@ -251,43 +183,6 @@ mod tests {
         let error = new_schema(&source).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains("\"x\""), "{error}");
-    }
-
-    #[test]
-    fn ids_stay_with_name_and_type() {
-        let source = base();
-        let current = new_schema(&source).unwrap();
-        assert_eq!(fit(&source, &current, Some(&source), 3).unwrap(), Fit::Present);
-
-        let changed = table(
-            vec![
-                column("added", ColumnType::Boolean, true),
-                column("id", ColumnType::Long, false),
-                column("n", ColumnType::Long, false),
-            ],
-            vec![1],
-        );
-        let Fit::Evolved(evolved) = fit(&changed, &current, Some(&source), 3).unwrap() else { panic!("it changed") };
-        // "n" grew under its id, "name" went, "added" came.
-        assert_eq!(ids(&evolved), [("added".into(), 4, false), ("id".into(), 1, true), ("n".into(), 3, true)]);
-
-        let retyped =
-            table(vec![column("id", ColumnType::Long, false), column("n", ColumnType::String, false)], vec![0]);
-        let Fit::Evolved(evolved) = fit(&retyped, &current, Some(&source), 3).unwrap() else { panic!("it changed") };
-        assert_eq!(ids(&evolved), [("id".into(), 1, true), ("n".into(), 4, true)]);
-    }
-
-    #[test]
-    fn columns_of_others_stay_and_are_left_null() {
-        let source = base();
-        let current = new_schema(&source).unwrap();
-        let extra = Arc::new(NestedField::optional(9, "comment", Type::Primitive(PrimitiveType::String)));
-        let foreign = current.clone().into_builder().with_fields([extra]).build().unwrap();
-        assert_eq!(fit(&source, &foreign, Some(&source), 9).unwrap(), Fit::Present);
-        assert_eq!(incompatibility(&current, &foreign), None);
-        let arrow = arrow_schema(&source, &foreign).unwrap();
-        assert_eq!(arrow.fields().len(), 3);
-        assert_eq!(arrow.field(1).metadata()[PARQUET_FIELD_ID_META_KEY], "2");
     }
 
     #[test]

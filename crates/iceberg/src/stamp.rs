@@ -344,6 +344,7 @@ mod tests {
             table: table(),
             native_id: 7,
             columns: vec![Column {
+                id: 0,
                 name: String::from("id"),
                 ty: ColumnType::Decimal { precision: 20, scale: 0 },
                 nullable: false,

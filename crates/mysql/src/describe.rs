@@ -60,7 +60,10 @@ impl CatalogTable {
         if let Some(broken) = self.findings(server).into_iter().find(|finding| finding.severity == Severity::Error) {
             return Err(broken);
         }
-        let columns = self.columns(server).into_iter().map(|(_, column)| column.map_err(|_| ())).collect();
+        let numbered = |(id, (_, column)): (u32, (_, std::result::Result<Column, _>))| {
+            column.map(|column| Column { id, ..column }).map_err(|_| ())
+        };
+        let columns = (1..).zip(self.columns(server)).map(numbered).collect();
         // The rules hold, so neither is missing.
         let (columns, key): (std::result::Result<Vec<Column>, ()>, _) = (columns, self.key_positions(server));
         match (columns, key) {
@@ -84,7 +87,7 @@ impl CatalogTable {
             // A zero date becomes NULL even where the source allows none; in a key it stops the table.
             let may_be_zero = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
             let nullable = column.nullable || (may_be_zero && !in_key);
-            Ok(Column { name: column.name.clone(), ty, nullable, native })
+            Ok(Column { id: 0, name: column.name.clone(), ty, nullable, native })
         };
         self.logged(server).map(|column| (column.name.as_str(), of(column))).collect()
     }

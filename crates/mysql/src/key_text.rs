@@ -128,6 +128,7 @@ mod tests {
             ColumnType::Binary,
         ];
         let column = |(at, ty): (usize, &ColumnType)| Column {
+            id: 0,
             name: format!("k{at}"),
             ty: ty.clone(),
             nullable: false,

@@ -55,6 +55,10 @@ struct Deaf;
 impl ChangeSink for Deaf {
     fn begin(&mut self, _: &TransactionPoint) {}
 
+    fn wants(&self, _: TableIndex) -> bool {
+        false
+    }
+
     fn rows(&mut self, _: TableIndex) -> Option<&mut RowBuffer> {
         None
     }

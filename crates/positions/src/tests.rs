@@ -59,6 +59,7 @@ fn tables(n: usize) -> Vec<TableName> {
 fn intent(n: u64, files: usize) -> CheckpointIntent {
     let table = TableName::new("public", "orders");
     let key = Column {
+        id: 0,
         name: "id".to_owned(),
         ty: ColumnType::Long,
         nullable: false,
@@ -67,6 +68,7 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
     let schema = TableSchema { table: table.clone(), native_id: 16_400, columns: vec![key], key: vec![0] };
     let delta = StagedDelta {
         replace: false,
+        reshapes: false,
         rows: n,
         deletes: 1,
         bytes: 4096,

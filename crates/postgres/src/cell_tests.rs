@@ -41,7 +41,7 @@ fn column(name: &str) -> Column {
         _ => -1,
     };
     let native = NativeType::new(id, modifier, name);
-    Column { name: "c".to_owned(), ty: column_type(id, modifier), nullable: true, native }
+    Column { id: 0, name: "c".to_owned(), ty: column_type(id, modifier), nullable: true, native }
 }
 
 /// What one cell became, written down in a way that the server's own arithmetic can be compared with.

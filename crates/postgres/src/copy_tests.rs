@@ -6,7 +6,7 @@ use super::*;
 use crate::types::oid;
 
 fn column(name: &str, ty: ColumnType, id: u32) -> Column {
-    Column { name: name.into(), ty, nullable: true, native: NativeType::new(id, -1, name) }
+    Column { id: 0, name: name.into(), ty, nullable: true, native: NativeType::new(id, -1, name) }
 }
 
 fn schema() -> Arc<TableSchema> {

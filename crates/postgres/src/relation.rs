@@ -102,7 +102,7 @@ const COLUMNS: &str = "SELECT a.attname::text, a.atttypid, a.atttypmod, \
        pg_catalog.format_type(a.atttypid, a.atttypmod), a.attgenerated::text <> '', \
        a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conrelid = a.attrelid \
            AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)), \
-       base.oid, base.modifier \
+       base.oid, base.modifier, a.attnum \
   FROM pg_catalog.pg_attribute a, LATERAL ( \
        WITH RECURSIVE step (oid, modifier, depth) AS ( \
            SELECT a.atttypid, a.atttypmod, 0 \
@@ -212,7 +212,9 @@ fn column(row: &Row) -> std::result::Result<(Column, bool), tokio_postgres::Erro
     let native = NativeType::new(row.try_get(1)?, row.try_get(2)?, row.try_get::<_, String>(3)?);
     let not_null: bool = row.try_get(5)?;
     let ty = column_type(row.try_get(6)?, row.try_get(7)?);
-    Ok((Column { name: row.try_get(0)?, ty, nullable: !not_null, native }, row.try_get(4)?))
+    // Columns of users are counted from 1.
+    let id = u32::try_from(row.try_get::<_, i16>(8)?).unwrap_or(0);
+    Ok((Column { id, name: row.try_get(0)?, ty, nullable: !not_null, native }, row.try_get(4)?))
 }
 
 fn leaf(row: &Row) -> std::result::Result<Leaf, tokio_postgres::Error> {

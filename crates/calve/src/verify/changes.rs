@@ -99,6 +99,10 @@ impl<'a> Changes<'a> {
 impl ChangeSink for Changes<'_> {
     fn begin(&mut self, _: &TransactionPoint) {}
 
+    fn wants(&self, table: TableIndex) -> bool {
+        table.0 == 0 && !self.reached
+    }
+
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
         (table.0 == 0 && !self.reached).then_some(&mut self.buffer)
     }

@@ -13,7 +13,7 @@ use super::rows::Rows;
 use super::schema_difference;
 
 fn column(name: &str, ty: ColumnType) -> Column {
-    Column { name: name.into(), ty, nullable: true, native: NativeType::new(23, -1, "") }
+    Column { id: 0, name: name.into(), ty, nullable: true, native: NativeType::new(23, -1, "") }
 }
 
 fn schema(columns: Vec<Column>, key: &[usize]) -> Arc<TableSchema> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use calve_core::{CompleteTo, DurablePosition, ErrorKind, Lake, MemberDigest, StopMark, StopReason, TableCommit};
+use calve_core::{CompleteTo, DurablePosition, ErrorKind, Lake, MemberDigest, Onto, StopMark, StopReason, TableCommit};
 use iceberg::spec::{ManifestStatus, Operation};
 
 use super::fixture::{Orders, Scratch, at, files_under, load, owned, schema, stamp, table};
@@ -276,13 +276,8 @@ async fn a_load_evolves_the_schema() {
             Arc::new(ids.iter().map(|_| Some("new")).collect::<StringArray>()),
         ]
     };
-    // Rows of the new schema, without replacing the old ones: never.
-    let delta = stage_columns(&orders.lake, &changed, columns(&[5]), &[], false).await.unwrap();
-    let commit = TableCommit { deltas: vec![delta], stamp: Some(stamp(50, &changed)), ..TableCommit::default() };
-    assert_eq!(orders.try_commit(&commit).await.unwrap_err().kind(), ErrorKind::Bug);
-
-    let load = stage_columns(&orders.lake, &changed, columns(&[5, 6]), &[], true).await.unwrap();
-    let replay = stage_columns(&orders.lake, &changed, columns(&[7]), &[6], false).await.unwrap();
+    let load = stage_columns(&orders.lake, &changed, columns(&[5, 6]), &[], true, Onto::Load).await.unwrap();
+    let replay = stage_columns(&orders.lake, &changed, columns(&[7]), &[6], false, Onto::Load).await.unwrap();
     let commit = TableCommit { deltas: vec![load, replay], stamp: Some(stamp(60, &changed)), ..TableCommit::default() };
     orders.try_commit(&commit).await.unwrap();
     assert_eq!(orders.rows().await, owned(&[(5, "new"), (7, "new")]));
@@ -293,8 +288,98 @@ async fn a_load_evolves_the_schema() {
     assert_eq!(table.metadata().current_snapshot().unwrap().schema_id(), Some(table.metadata().current_schema_id()));
     assert_eq!(orders.reload().await.stamp.unwrap().schema, changed);
     // And goes on under it.
-    let next = stage_columns(&orders.lake, &changed, columns(&[8]), &[5], false).await.unwrap();
+    let next = stage_columns(&orders.lake, &changed, columns(&[8]), &[5], false, Onto::Table).await.unwrap();
     let commit = TableCommit { deltas: vec![next], stamp: Some(stamp(70, &changed)), ..TableCommit::default() };
     orders.try_commit(&commit).await.unwrap();
     assert_eq!(orders.rows().await, owned(&[(7, "new"), (8, "new")]));
+}
+
+/// Changes under a changed schema give it to the table, whose rows stay: in the middle of a group, without rows, and never over
+/// a schema that somebody changed meanwhile.
+#[tokio::test]
+async fn changes_evolve_the_schema() {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, BooleanArray, Int64Array, StringArray};
+    use calve_core::{ColumnType, TableSchema};
+
+    use super::fixture::{column, stage_columns};
+
+    let scratch = Scratch::new();
+    let mut orders = Orders::create(&scratch).await;
+    orders.put(&[(1, "a"), (2, "b")], &[]).await;
+    let before = orders.as_table().await.metadata().current_snapshot_id().unwrap();
+    let changed = Arc::new(TableSchema {
+        table: table(),
+        native_id: 1,
+        columns: vec![
+            column("id", ColumnType::Long, false),
+            column("name", ColumnType::String, true),
+            column("paid", ColumnType::Boolean, true),
+        ],
+        key: vec![0],
+    });
+    let columns = |ids: &[i64]| -> Vec<ArrayRef> {
+        vec![
+            Arc::new(Int64Array::from(ids.to_vec())),
+            Arc::new(ids.iter().map(|_| Some("new")).collect::<StringArray>()),
+            Arc::new(ids.iter().map(|_| Some(true)).collect::<BooleanArray>()),
+        ]
+    };
+    let old = orders.stage(&[(3, "c")], &[1]).await;
+    let new = stage_columns(&orders.lake, &changed, columns(&[4]), &[2], false, Onto::Table).await.unwrap();
+    assert!(!old.reshapes && new.reshapes);
+    let commit = TableCommit { deltas: vec![old, new], stamp: Some(stamp(50, &changed)), ..TableCommit::default() };
+    orders.try_commit(&commit).await.unwrap();
+    assert_eq!(orders.rows().await, owned(&[(3, "c"), (4, "new")]));
+    assert_eq!(orders.rows_at(before).await, owned(&[(1, "a"), (2, "b")]));
+    let schemas: Vec<_> = {
+        let table = orders.as_table().await;
+        let mut snapshots: Vec<_> = table.metadata().snapshots().collect();
+        snapshots.sort_by_key(|snapshot| snapshot.sequence_number());
+        snapshots.iter().map(|snapshot| snapshot.schema_id().unwrap()).collect()
+    };
+    assert_eq!(schemas, [0, 0, 1], "each snapshot under the schema of its rows");
+
+    // A change without rows is a snapshot of its own.
+    let mut wider = (*changed).clone();
+    wider.columns.push(column("extra", ColumnType::Boolean, true));
+    let wider = Arc::new(wider);
+    let with_extra = |ids: &[i64]| -> Vec<ArrayRef> {
+        let mut columns = columns(ids);
+        columns.push(Arc::clone(&columns[2]));
+        columns
+    };
+    let delta = stage_columns(&orders.lake, &wider, with_extra(&[]), &[], false, Onto::Table).await.unwrap();
+    assert!(!delta.is_empty());
+    let late = stage_columns(&orders.lake, &wider, with_extra(&[5]), &[], false, Onto::Table).await.unwrap();
+    let commit = TableCommit { deltas: vec![delta], stamp: Some(stamp(60, &wider)), ..TableCommit::default() };
+    orders.try_commit(&commit).await.unwrap();
+    assert_eq!(orders.reload().await.stamp.unwrap().schema, wider);
+    // Staged while the table still had the other schema, and as good now: it is the one that was meant.
+    let commit = TableCommit { deltas: vec![late], stamp: Some(stamp(70, &wider)), ..TableCommit::default() };
+    orders.try_commit(&commit).await.unwrap();
+    let metadata = orders.as_table().await.metadata().clone();
+    let fields: Vec<_> =
+        metadata.current_schema().as_struct().fields().iter().map(|f| (f.name.clone(), f.id)).collect();
+    let named = ["id", "name", "paid", "extra"].map(str::to_owned);
+    assert_eq!(fields, named.into_iter().zip(1..).collect::<Vec<_>>());
+
+    // Another change was staged, and somebody adds a column before it is committed: its ids might be another's.
+    let more = Arc::new(TableSchema {
+        columns: vec![column("id", ColumnType::Long, false), column("note", ColumnType::String, true)],
+        ..(*wider).clone()
+    });
+    let rows: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(vec![6])), Arc::new(StringArray::from(vec!["x"]))];
+    let staged = stage_columns(&orders.lake, &more, rows.clone(), &[], false, Onto::Table).await.unwrap();
+    super::foreign::add_column(&orders, "theirs").await;
+    orders.reload().await;
+    let commit = TableCommit { deltas: vec![staged], stamp: Some(stamp(80, &more)), ..TableCommit::default() };
+    assert_eq!(orders.try_commit(&commit).await.unwrap_err().kind(), ErrorKind::Conflict);
+    let staged = stage_columns(&orders.lake, &more, rows, &[], false, Onto::Table).await.unwrap();
+    let commit = TableCommit { deltas: vec![staged], stamp: Some(stamp(80, &more)), ..TableCommit::default() };
+    orders.try_commit(&commit).await.unwrap();
+    let table = orders.as_table().await;
+    let field = |name: &str| table.metadata().current_schema().field_by_name(name).map(|field| field.id);
+    assert_eq!((field("theirs"), field("note"), field("name")), (Some(5), Some(6), Some(2)));
 }

@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use calve_core::{
-    CheckpointId, Column, ColumnType, CommitReceipt, Lake, LakeVersion, Lsn, NativeType, Position, Result,
+    CheckpointId, Column, ColumnType, CommitReceipt, Lake, LakeVersion, Lsn, NativeType, Onto, Position, Result,
     SourceIdentity, StagedDelta, Stamp, TableCommit, TableName, TableSchema,
 };
 use futures::TryStreamExt;
@@ -82,7 +82,7 @@ pub(super) fn table() -> TableName {
 }
 
 pub(super) fn column(name: &str, ty: ColumnType, nullable: bool) -> Column {
-    Column { name: name.into(), ty, nullable, native: NativeType::new(1, -1, "x") }
+    Column { id: 0, name: name.into(), ty, nullable, native: NativeType::new(1, -1, "x") }
 }
 
 pub(super) fn schema() -> Arc<TableSchema> {
@@ -120,7 +120,7 @@ pub(super) async fn stage(
         Arc::new(puts.iter().map(|(id, _)| *id).collect::<Int64Array>()),
         Arc::new(puts.iter().map(|(_, name)| Some(*name)).collect::<StringArray>()),
     ];
-    stage_columns(lake, &schema(), columns, deletes, replace).await
+    stage_columns(lake, &schema(), columns, deletes, replace, Onto::Table).await
 }
 
 /// Stages rows of any schema whose key is one long.
@@ -130,8 +130,9 @@ pub(super) async fn stage_columns(
     columns: Vec<ArrayRef>,
     deletes: &[i64],
     replace: bool,
+    onto: Onto,
 ) -> Result<StagedDelta> {
-    let layout = lake.layout_for(schema).await?;
+    let layout = lake.layout_for(schema, onto).await?;
     let mut data = Vec::new();
     if columns.first().is_some_and(|c| !c.is_empty()) {
         let batch = RecordBatch::try_new(Arc::clone(&layout.arrow), columns).unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use calve_core::{ErrorKind, Lake};
+use calve_core::{ErrorKind, Lake, Onto};
 use iceberg::spec::{
     DataContentType, MAIN_BRANCH, NestedField, PrimitiveType, Schema, SnapshotReference, SnapshotRetention, Transform,
     Type, UnboundPartitionSpec,
@@ -20,7 +20,9 @@ use crate::delta::TableLayout;
 async fn append(scratch: &Scratch, orders: &Orders, name: &str, rows: &[(i64, &str)]) {
     let catalog = scratch.foreign().await;
     let foreign = scratch.foreign_table().await;
-    let layout = TableLayout::new(&super::fixture::schema(), foreign.metadata(), None, orders.lake.io.clone()).unwrap();
+    let layout =
+        TableLayout::new(&super::fixture::schema(), foreign.metadata(), None, Onto::Table, orders.lake.io.clone())
+            .unwrap();
     let columns: Vec<ArrayRef> = vec![
         Arc::new(rows.iter().map(|(id, _)| *id).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|(_, name)| Some(*name)).collect::<StringArray>()),
@@ -45,6 +47,15 @@ fn main_at(snapshot_id: i64) -> TableUpdate {
         ref_name: MAIN_BRANCH.to_owned(),
         reference: SnapshotReference::new(snapshot_id, SnapshotRetention::branch(None, None, None)),
     }
+}
+
+/// Somebody adds an optional text column.
+pub(super) async fn add_column(orders: &Orders, name: &str) {
+    let metadata = orders.as_table().await.metadata().clone();
+    let field = NestedField::optional(metadata.last_column_id() + 1, name, Type::Primitive(PrimitiveType::String));
+    let builder = metadata.current_schema().as_ref().clone().into_builder();
+    let schema = builder.with_schema_id(99).with_fields([field.into()]).build().unwrap();
+    update(orders, vec![TableUpdate::AddSchema { schema }, TableUpdate::SetCurrentSchema { schema_id: -1 }]).await;
 }
 
 #[tokio::test]

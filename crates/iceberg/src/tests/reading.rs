@@ -8,7 +8,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use calve_core::{
-    ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Lake, LakeVersion, Result, RowBuffer, RowOp, StagedDelta,
+    ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Lake, LakeVersion, Onto, Result, RowBuffer, RowOp, StagedDelta,
     TableCommit, TableSchema,
 };
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat};
@@ -61,7 +61,7 @@ impl History {
         };
         let (rows, deletes) = (batch(rows), batch(keys));
         let job = move || Ok(DeltaBatch { schema: schema(), replace, rows, deletes });
-        self.lake.write(&table(), Box::new(job)).await.unwrap()
+        self.lake.write(&table(), Box::new(job), Onto::Table).await.unwrap()
     }
 
     /// Commits the deltas and returns the snapshot.
@@ -80,7 +80,7 @@ impl History {
 
     /// Commits files as another engine wrote them.
     async fn commit_files(&mut self, data: Vec<DataFile>, deletes: Vec<DataFile>) -> i64 {
-        let layout = self.lake.layout_for(&schema()).await.unwrap();
+        let layout = self.lake.layout_for(&schema(), Onto::Table).await.unwrap();
         let delta = delta::stage(&layout, false, data, deletes, &self.lake.naming).await.unwrap();
         self.commit(vec![delta]).await
     }
@@ -92,7 +92,7 @@ impl History {
     }
 
     async fn location(&self) -> String {
-        self.lake.layout_for(&schema()).await.unwrap().location.clone()
+        self.lake.layout_for(&schema(), Onto::Table).await.unwrap().location.clone()
     }
 }
 

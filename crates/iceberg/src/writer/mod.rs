@@ -14,7 +14,9 @@ mod series;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use calve_core::{DeltaWriter, EncodeJob, Error, ErrorKind, LoadWriter, Result, StagedDelta, TableName, TableSchema};
+use calve_core::{
+    DeltaWriter, EncodeJob, Error, ErrorKind, LoadWriter, Onto, Result, StagedDelta, TableName, TableSchema,
+};
 
 pub(crate) use encoders::Encoders;
 use encoders::{stage, write_batch};
@@ -25,15 +27,15 @@ use crate::lake::IcebergLake;
 
 #[async_trait]
 impl DeltaWriter for IcebergLake {
-    async fn write(&self, table: &TableName, job: EncodeJob) -> Result<StagedDelta> {
+    async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto) -> Result<StagedDelta> {
         let batch = self.encoders.run(job).await?;
-        let layout = self.layout_for(&batch.schema).await?;
-        if layout.evolves && !batch.replace {
+        if batch.schema.table != *table {
             return Err(Error::new(
                 ErrorKind::Bug,
-                format!("table {table}: changes came under a schema that the table in the lake does not have"),
+                format!("changes of table {} were to be written as those of {table}", batch.schema.table),
             ));
         }
+        let layout = self.layout_for(&batch.schema, onto).await?;
         let replace = batch.replace;
         let (files_layout, naming) = (Arc::clone(&layout), Arc::clone(&self.naming));
         let (rows, deletes) = self.encoders.run(move || write_batch(&files_layout, &naming, batch)).await?;
@@ -44,7 +46,7 @@ impl DeltaWriter for IcebergLake {
     }
 
     async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>> {
-        let layout = self.layout_for(&schema).await?;
+        let layout = self.layout_for(&schema, Onto::Load).await?;
         Ok(Box::new(TableLoad::new(layout, Arc::clone(&self.naming), Arc::clone(&self.encoders))))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use calve_core::{
-    Column, ColumnBuffer, ColumnType, DeltaBatch, ErrorKind, LoadWriter, NativeType, RowBuffer, RowOp, TableName,
+    Column, ColumnBuffer, ColumnType, DeltaBatch, ErrorKind, LoadWriter, NativeType, Onto, RowBuffer, RowOp, TableName,
     TableSchema,
 };
 use iceberg::TableCreation;
@@ -31,6 +31,7 @@ impl Fixture {
     fn new(columns: &[(&str, ColumnType, bool)], key: Vec<usize>, properties: &[(&str, &str)]) -> Self {
         let dir = std::env::temp_dir().join(format!("calve-writer-{}", Uuid::new_v4().simple()));
         let columns = columns.iter().map(|(name, ty, nullable)| Column {
+            id: 0,
             name: (*name).to_owned(),
             ty: ty.clone(),
             nullable: *nullable,
@@ -45,7 +46,7 @@ impl Fixture {
             .properties(properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<HashMap<_, _>>())
             .build();
         let metadata = TableMetadataBuilder::from_table_creation(creation).unwrap().build().unwrap().metadata;
-        let layout = TableLayout::new(&source, &metadata, None, storage::file_io()).unwrap();
+        let layout = TableLayout::new(&source, &metadata, None, Onto::Table, storage::file_io()).unwrap();
         let naming = FileNaming::new("shop", Uuid::new_v4()).unwrap();
         Self { dir, source: Arc::new(source), layout: Arc::new(layout), naming: Arc::new(naming) }
     }

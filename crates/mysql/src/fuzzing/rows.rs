@@ -111,6 +111,10 @@ struct One {
 impl ChangeSink for One {
     fn begin(&mut self, _: &TransactionPoint) {}
 
+    fn wants(&self, _: TableIndex) -> bool {
+        self.wanted
+    }
+
     fn rows(&mut self, _: TableIndex) -> Option<&mut RowBuffer> {
         self.wanted.then_some(&mut self.buffer)
     }

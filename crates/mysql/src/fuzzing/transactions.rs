@@ -206,6 +206,10 @@ impl ChangeSink for Recording {
         self.open = Some(Open { point: transaction.clone(), marks });
     }
 
+    fn wants(&self, table: TableIndex) -> bool {
+        !self.stopped[table.0]
+    }
+
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
         assert!(self.open.is_some(), "rows come inside a transaction");
         if self.stopped[table.0] { None } else { Some(&mut self.buffers[table.0]) }
@@ -250,6 +254,10 @@ struct Deaf;
 
 impl ChangeSink for Deaf {
     fn begin(&mut self, _: &TransactionPoint) {}
+
+    fn wants(&self, _: TableIndex) -> bool {
+        false
+    }
 
     fn rows(&mut self, _: TableIndex) -> Option<&mut RowBuffer> {
         None

@@ -56,6 +56,7 @@ fn messages(capture: &str) -> Vec<Vec<u8>> {
 
 fn table(name: &str, native_id: u32, columns: &[(&str, ColumnType, u32, i32, bool)], key: &[usize]) -> SourceTable {
     let columns = columns.iter().map(|(name, ty, id, modifier, nullable)| Column {
+        id: 0,
         name: (*name).into(),
         ty: ty.clone(),
         nullable: *nullable,
@@ -131,6 +132,10 @@ impl ChangeSink for Sink {
             panic!("{transaction:?} is none of Postgres")
         };
         self.begun.push(commit_lsn.0);
+    }
+
+    fn wants(&self, table: TableIndex) -> bool {
+        self.stops.iter().all(|(stopped, _)| *stopped != table.0)
     }
 
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {

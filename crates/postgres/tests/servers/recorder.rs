@@ -119,6 +119,10 @@ impl ChangeSink for Recorder {
         assert!(commit_lsn.0 >= self.position, "a transaction came twice or out of order");
     }
 
+    fn wants(&self, table: TableIndex) -> bool {
+        !self.stopped[table.0]
+    }
+
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
         assert!(self.open.is_some(), "a row outside a transaction");
         if self.stopped[table.0] {

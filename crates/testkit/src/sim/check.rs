@@ -225,6 +225,7 @@ mod tests {
         let files = DeltaFiles { data: vec!["file".to_owned()], deletes: Vec::new() };
         let delta = StagedDelta {
             replace: true,
+            reshapes: false,
             rows: rows.len() as u64,
             deletes: 0,
             bytes: 0,

@@ -132,6 +132,7 @@ impl LakeState {
         let mut made = Vec::new();
         let empty = [StagedDelta {
             replace: false,
+            reshapes: false,
             rows: 0,
             deletes: 0,
             bytes: 0,
@@ -296,6 +297,7 @@ mod tests {
         }
         StagedDelta {
             replace,
+            reshapes: false,
             rows: rows.len() as u64,
             deletes: deletes.len() as u64,
             bytes: 0,

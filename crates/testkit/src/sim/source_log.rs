@@ -256,6 +256,7 @@ pub(crate) fn table_name(index: usize) -> TableName {
 
 fn schema(index: usize) -> TableSchema {
     let column = |name: &str| Column {
+        id: 0,
         name: name.to_owned(),
         ty: ColumnType::Long,
         nullable: false,

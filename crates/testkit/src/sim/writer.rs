@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{Array, Int64Array, RecordBatch};
 use async_trait::async_trait;
 use calve_core::{
-    DeltaBatch, DeltaWriter, EncodeJob, LoadWriter, Result, RowBuffer, StagedDelta, TableName, TableSchema,
+    DeltaBatch, DeltaWriter, EncodeJob, LoadWriter, Onto, Result, RowBuffer, StagedDelta, TableName, TableSchema,
 };
 
 use super::disk::Content;
@@ -36,7 +36,7 @@ fn new_path(process: &Process, world: &mut World, table: &TableName, kind: &str)
 
 #[async_trait]
 impl DeltaWriter for SimWriter {
-    async fn write(&self, table: &TableName, job: EncodeJob) -> Result<StagedDelta> {
+    async fn write(&self, table: &TableName, job: EncodeJob, _: Onto) -> Result<StagedDelta> {
         let batch = job()?;
         let replace = batch.replace;
         let (rows, deletes) = contents(&batch);
@@ -149,6 +149,7 @@ fn remove<'a>(process: &Process, files: impl IntoIterator<Item = &'a String>) {
 fn staged(replace: bool, (rows, deletes): (u64, u64), files: &DeltaFiles) -> StagedDelta {
     StagedDelta {
         replace,
+        reshapes: false,
         rows,
         deletes,
         bytes: 16 * rows + 8 * deletes,

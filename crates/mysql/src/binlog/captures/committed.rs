@@ -38,6 +38,10 @@ impl ChangeSink for Notes {
         assert!(self.open.replace(BTreeMap::new()).is_none(), "a transaction began inside another");
     }
 
+    fn wants(&self, _: TableIndex) -> bool {
+        true
+    }
+
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
         let schema = &self.tables[table.0];
         let open = self.open.as_mut().expect("rows come inside a transaction");

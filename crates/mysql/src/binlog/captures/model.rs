@@ -135,6 +135,10 @@ fn fold(buffer: RowBuffer) -> Rows {
 impl ChangeSink for Model {
     fn begin(&mut self, _: &TransactionPoint) {}
 
+    fn wants(&self, _: TableIndex) -> bool {
+        !self.unwanted
+    }
+
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
         if self.unwanted { None } else { self.buffers.get_mut(table.0) }
     }

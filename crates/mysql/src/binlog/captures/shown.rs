@@ -76,7 +76,7 @@ fn column(name: &str, full: &str, character_set: Option<String>, nullable: bool)
     // A zero date becomes NULL.
     let dated = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
     let native = NativeType { id: 0, modifier: -1, name: full.to_owned(), character_set };
-    Column { name: name.to_owned(), ty, nullable: nullable || dated, native }
+    Column { id: 0, name: name.to_owned(), ty, nullable: nullable || dated, native }
 }
 
 /// The table of types, written down once more.
