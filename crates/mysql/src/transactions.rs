@@ -5,7 +5,9 @@
 //! comes; of the others it hears how far the log is. Rows of an XA transaction are put aside at its PREPARE and count from
 //! its COMMIT on, which is a transaction of its own with no rows in it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod xa;
+
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,6 +29,9 @@ use crate::ddl::{StatementKind, Xid, statement_kind};
 use crate::effects::{Effect, Statements};
 use crate::place::{Place, TransactionGtid, TransactionName};
 use crate::spool::Spool;
+
+pub(crate) use xa::Prepared;
+use xa::Undecided;
 
 /// What a table id of the log stands for.
 #[derive(Debug)]
@@ -60,13 +65,6 @@ struct Current {
     announces: bool,
 }
 
-/// The first half of an XA transaction that is not decided.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    name: TransactionName,
-    rows: Spool,
-}
-
 /// The reader's state from event to event.
 #[derive(Debug)]
 pub(crate) struct Transactions {
@@ -79,9 +77,7 @@ pub(crate) struct Transactions {
     place: Place,
     start: Position,
     current: Option<Current>,
-    prepared: BTreeMap<Xid, Prepared>,
-    /// XA transactions that were looked for in the log before reading began, and are not there.
-    lost: BTreeSet<Xid>,
+    undecided: Undecided,
     spill_dir: PathBuf,
     /// The last transaction of the position that reading began at, if it was asked for again.
     expected: Option<LastGtid>,
@@ -111,8 +107,7 @@ impl Transactions {
             place: Place::new(start)?,
             start: start.clone(),
             current: None,
-            prepared: BTreeMap::new(),
-            lost: BTreeSet::new(),
+            undecided: Undecided::default(),
             spill_dir,
             expected,
             quiet: false,
@@ -130,34 +125,6 @@ impl Transactions {
         &self.place
     }
 
-    /// The XA transaction that the event commits, if its rows came before reading began and have not been looked for.
-    pub(crate) fn unknown_xid(&self, header: Header, body: &[u8]) -> Result<Option<Xid>> {
-        if header.kind != kind::QUERY || self.current.as_ref().is_none_or(|current| current.covered) {
-            return Ok(None);
-        }
-        let Event::Query(query) = event::parse(self.flavour, &header, body).map_err(|error| self.malformed(&error))?
-        else {
-            return Ok(None);
-        };
-        let StatementKind::XaCommit(xid) = statement_kind(&query.sql) else { return Ok(None) };
-        let own = self.current.as_ref().and_then(|current| current.xa.as_ref()).is_some_and(|(own, _)| *own == xid);
-        let known = own || self.prepared.contains_key(&xid) || self.lost.contains(&xid);
-        Ok((!known).then_some(xid))
-    }
-
-    /// What was found of an XA transaction that was prepared before reading began.
-    pub(crate) fn learn_prepared(&mut self, xid: Xid, prepared: Option<Prepared>) {
-        match prepared {
-            Some(prepared) => drop(self.prepared.insert(xid, prepared)),
-            None => drop(self.lost.insert(xid)),
-        }
-    }
-
-    /// Takes the rows of an XA transaction that is prepared and not decided.
-    pub(crate) fn take_prepared(&mut self, xid: &Xid) -> Option<Prepared> {
-        self.prepared.remove(xid)
-    }
-
     /// A reader of the same tables from another place of the log, whose sink hears nothing.
     pub(crate) fn searcher(&self, from: &Position) -> Result<Self> {
         Ok(Self {
@@ -169,8 +136,7 @@ impl Transactions {
             place: Place::new(from)?,
             start: from.clone(),
             current: None,
-            prepared: BTreeMap::new(),
-            lost: BTreeSet::new(),
+            undecided: Undecided::default(),
             spill_dir: self.spill_dir.clone(),
             expected: None,
             quiet: false,
@@ -237,7 +203,7 @@ impl Transactions {
             Event::Query(query) => self.query(&header, &query, sink)?,
             Event::Xid => self.commit(sink)?,
             Event::XaPrepare(prepare) => {
-                let xid = owned(&prepare.xid);
+                let xid = xa::owned(&prepare.xid);
                 if prepare.one_phase { self.decide_own(sink)? } else { self.prepare(&xid, sink)? }
             }
             Event::TableMap(map) => {
@@ -329,7 +295,7 @@ impl Transactions {
             current.open = !gtid.standalone;
             current.announces = matches!(gtid.alter, Some(MariaAlter::Start | MariaAlter::Rollback(_)));
             if let Some(MariaXa::Prepared(xid)) = &gtid.xa {
-                current.xa = Some((owned(xid), Spool::default()));
+                current.xa = Some((xa::owned(xid), Spool::default()));
             }
         }
         Ok(())
@@ -479,85 +445,6 @@ impl Transactions {
         }
     }
 
-    /// The sink knows of the transaction only where a statement in it stopped a table: that counts at once.
-    fn prepare(&mut self, xid: &Xid, sink: &mut dyn ChangeSink) -> Result<()> {
-        let Some(current) = &mut self.current else { return Ok(()) };
-        let rows = current.xa.take().map(|(_, rows)| rows).unwrap_or_default();
-        let name = current.name.clone();
-        self.place.prepared(&name);
-        self.commit(sink)?;
-        self.prepared.insert(xid.clone(), Prepared { name, rows });
-        Ok(())
-    }
-
-    /// An XA transaction that is committed in one phase: its rows count now.
-    fn decide_own(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
-        let rows = self.current.as_mut().and_then(|current| current.xa.take()).map(|(_, rows)| rows);
-        if let Some(rows) = rows {
-            self.bring(rows, sink)?;
-        }
-        self.commit(sink)
-    }
-
-    /// The present transaction decides one that was prepared.
-    fn decide(&mut self, xid: &Xid, commit: bool, sink: &mut dyn ChangeSink) -> Result<()> {
-        let covered = self.present().covered;
-        match self.prepared.remove(xid) {
-            Some(prepared) => {
-                if commit && !covered {
-                    self.bring(prepared.rows, sink)?;
-                }
-                self.place.decided(&prepared.name);
-            }
-            // What it changed was read by nobody here; whoever has not seen its end in a load lacks it.
-            None if commit && !covered => {
-                self.stop_all_wanted(sink, |table| StopReason {
-                    state: "log lost".into(),
-                    detail: "an XA transaction was committed whose rows the log does not hold any more".into(),
-                    remedy: format!("run `calve reload {table}`"),
-                })?;
-            }
-            None => {}
-        }
-        self.commit(sink)
-    }
-
-    /// Rows that were put aside.
-    fn bring(&mut self, rows: Spool, sink: &mut dyn ChangeSink) -> Result<()> {
-        let lost = |error: std::io::Error| {
-            Error::with_source(ErrorKind::Retry, "rows of a prepared transaction cannot be read from local disk", error)
-        };
-        let mut events = rows.read().map_err(lost)?;
-        let mut body = Vec::new();
-        while let Some(kind) = events.next(&mut body).map_err(lost)? {
-            let header = Header { timestamp: 0, kind, server_id: 0, size: 0, log_pos: 0, flags: 0 };
-            self.inner(header, &body, sink)?;
-        }
-        Ok(())
-    }
-
-    /// Rows of a transaction that will be prepared are put aside; true where they were.
-    fn put_aside(&mut self, rows: &RowsEvent<'_>, kind: u8, body: &[u8]) -> Result<bool> {
-        if self.current.as_ref().is_none_or(|current| current.xa.is_none()) {
-            return Ok(false);
-        }
-        if !matches!(self.maps.get(&rows.table_id), Some((_, Mapped::Other))) {
-            self.keep_aside(kind, body)?;
-        }
-        Ok(true)
-    }
-
-    fn keep_aside(&mut self, kind: u8, body: &[u8]) -> Result<()> {
-        let Some((_, spool)) = self.current.as_mut().and_then(|current| current.xa.as_mut()) else { return Ok(()) };
-        spool.push(kind, body, &self.spill_dir).map_err(|error| {
-            let message = format!(
-                "rows of a prepared transaction cannot be put aside in {}: make room there, or set TMPDIR",
-                self.spill_dir.display()
-            );
-            Error::with_source(ErrorKind::Retry, message, error)
-        })
-    }
-
     /// Whether the table map is the one that its id stands for already.
     fn is_known(&self, body: &[u8]) -> bool {
         let Some(id) = body.first_chunk::<6>() else { return false };
@@ -663,10 +550,6 @@ impl Transactions {
 
 fn is_heartbeat(kind: u8) -> bool {
     matches!(kind, event::kind::HEARTBEAT | event::kind::HEARTBEAT_V2)
-}
-
-fn owned(xid: &event::Xid<'_>) -> Xid {
-    Xid { format: xid.format, global: xid.global.to_vec(), branch: xid.branch.to_vec() }
 }
 
 /// The stop of a table whose columns are not those its rows had so far.
