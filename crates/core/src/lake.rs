@@ -98,7 +98,8 @@ pub struct TableCommit {
     pub complete_to: Option<CompleteTo>,
     /// Sets the table belongs to from now on. A stamp of another load ends every membership that it had.
     pub join: BTreeSet<MemberDigest>,
-    /// Sets of the past, whose membership and completeness are removed.
+    /// Sets of the past, whose membership and completeness are removed; not where more is recorded of one than `complete_to`
+    /// says.
     pub leave: BTreeSet<MemberDigest>,
     /// `Some(Some(mark))` stops the table, `Some(None)` takes the mark away.
     pub stop: Option<Option<StopMark>>,

@@ -272,8 +272,10 @@ impl Assembler {
     /// Why the table cannot take the change, in words.
     fn refusal(&self, table: TableIndex, change: &SchemaChange) -> Option<String> {
         let slot = &self.slots[table.0];
-        if slot.before.is_some() {
-            return Some("its columns were altered twice within a transaction".to_owned());
+        // Files of both would be staged before either schema is the table's, and could give their new columns the same id.
+        let adds = change.schema.columns.iter().any(|column| slot.schema.counterpart(column).is_none());
+        if slot.before.is_some() && adds {
+            return Some("columns were added to it in two steps within a transaction".to_owned());
         }
         match (&change.existing_rows, slot.schema.evolution(&change.schema)) {
             (Some(why), _) => Some(why.clone()),
@@ -314,8 +316,11 @@ impl ChangeSink for Assembler {
         let slot = &mut self.slots[table.0];
         slot.buffer = None;
         (slot.touched, slot.mark) = (self.serial, Mark::default());
-        slot.before = Some(std::mem::replace(&mut slot.schema, change.schema));
-        self.altered.push(table.0);
+        let before = std::mem::replace(&mut slot.schema, change.schema);
+        if slot.before.is_none() {
+            slot.before = Some(before);
+            self.altered.push(table.0);
+        }
         if !self.reshaped.contains(&table.0) {
             self.reshaped.push(table.0);
         }

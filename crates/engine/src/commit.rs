@@ -225,7 +225,8 @@ impl Committer<'_> {
             }
             match entry.standing {
                 Standing::Streaming => {
-                    let schema = entry.reshaped.take().unwrap_or_else(|| Arc::clone(&entry.schema));
+                    let reshaped = entry.reshaped.take().filter(|_| !self.ledger.rules.broken(Mutation::OldSchema));
+                    let schema = reshaped.unwrap_or_else(|| Arc::clone(&entry.schema));
                     tables.push(part(entry, schema, deltas, end));
                 }
                 Standing::Loading if self.ledger.rules.broken(Mutation::KeptLost) => {}

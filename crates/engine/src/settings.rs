@@ -85,6 +85,8 @@ pub enum Mutation {
     PassKept,
     /// A load whose rows may hold changes from beyond its position is published without those changes.
     UnsettledLoad,
+    /// A table whose schema changed goes on recording the one before.
+    OldSchema,
     /// Inserts that such a load may have read already are put without a delete.
     TrustedInserts,
 }

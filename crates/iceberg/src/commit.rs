@@ -135,7 +135,7 @@ impl IcebergLake {
             (None, None) => Vec::new(),
         };
         let mut chain = Chain::new(metadata, base_manifests);
-        let mut schemas = SchemaSteps { slot, metadata: (**metadata).clone() };
+        let mut schemas = SchemaSteps { slot, base: metadata.current_schema_id(), metadata: (**metadata).clone() };
         // A stamp without rows still makes a snapshot, which carries the position.
         let snapshots = commit.deltas.len().max(1);
         for index in 0..snapshots {
@@ -237,6 +237,8 @@ impl IcebergLake {
 /// The table's schema as the snapshots of a commit move it.
 struct SchemaSteps<'a> {
     slot: &'a TableSlot,
+    /// The schema that it had before the commit.
+    base: i32,
     metadata: TableMetadata,
 }
 
@@ -281,7 +283,7 @@ impl SchemaSteps<'_> {
             return Ok(None);
         }
         // Ids that were new when the files were staged might be another column's by now.
-        if current.schema_id() != over {
+        if self.base != over {
             return Err(self.stale("its schema was changed meanwhile"));
         }
         let added = TableUpdate::AddSchema { schema: staged.clone() };

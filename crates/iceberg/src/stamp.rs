@@ -234,11 +234,17 @@ pub(crate) fn member_properties(
             changes.set.insert(format!("{MEMBER_OF}{digest}"), String::from("true"));
         }
     }
+    // Another process may have recorded more of a set than whoever leaves it knows: that stays, it may be acknowledged.
+    let said = |old: &CompleteTo| complete_to.is_some_and(|new| new.position.covers(&old.position));
     for digest in leave {
+        let recorded = || now.complete_to.iter().filter(|old| old.members == *digest);
+        if !recorded().all(said) {
+            continue;
+        }
         if now.member_of.contains(digest) {
             changes.remove(format!("{MEMBER_OF}{digest}"));
         }
-        for gone in now.complete_to.iter().filter(|old| old.members == *digest) {
+        for gone in recorded() {
             changes.remove(complete_to_key(gone));
         }
     }

@@ -1,5 +1,6 @@
 //! Postgres as a source: replication transport, pgoutput decoder, slot and publication, snapshot reader.
 
+mod attributes;
 mod cell;
 mod check;
 mod config;

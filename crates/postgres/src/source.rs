@@ -85,6 +85,8 @@ pub struct PostgresSource {
     /// What the publication has against some tables, found by `follow` and said by the next stream.
     stops: BTreeMap<TableName, StopReason>,
     acknowledged: Lsn,
+    /// A stream of cells in binary form met a type whose binary form is not understood.
+    text_only: bool,
     stream: Option<Stream>,
 }
 
@@ -97,6 +99,7 @@ impl PostgresSource {
             history: TimelineHistory::default(),
             stops: BTreeMap::new(),
             acknowledged: Lsn(0),
+            text_only: false,
             stream: None,
         }
     }
@@ -255,7 +258,7 @@ impl ChangeSource for PostgresSource {
         let timeout = wal_sender_timeout(client).await?;
         let membership = Membership::read(client, &publication, &names).await?;
 
-        let binary = tables.iter().flat_map(|table| &table.schema.columns).all(binary_safe);
+        let binary = !self.text_only && tables.iter().flat_map(|table| &table.schema.columns).all(binary_safe);
         let command = slot::start_command(&slot, from, &publication, binary);
         let connection = slot::open_stream(&connect, &slot, &command, timeout).await?;
         let wal =
@@ -265,7 +268,7 @@ impl ChangeSource for PostgresSource {
         for (index, table) in tables.iter().enumerate() {
             let recreated = membership.oid_of(&table.name).is_some_and(|oid| oid != table.schema.native_id);
             let reason = if recreated {
-                Some(crate::pgoutput::schema_changed(&table.name, "the table was dropped and created again".into()))
+                Some(StopReason::schema_changed(&table.name, "the table was dropped and created again"))
             } else {
                 self.stops.get(&table.name).cloned()
             };
@@ -274,7 +277,7 @@ impl ChangeSource for PostgresSource {
             }
         }
         let guard = Guard::spawn(connect, publication, names.clone(), membership);
-        self.stream = Some(Stream::new(wal, guard, Decoder::new(tables), names, slot, stops));
+        self.stream = Some(Stream::new(wal, guard, Decoder::new(tables, binary), names, slot, stops));
         Ok(())
     }
 
@@ -283,7 +286,9 @@ impl ChangeSource for PostgresSource {
             return Err(Error::new(ErrorKind::Bug, "the stream was polled before it was started"));
         };
         let client = self.client.as_ref();
-        stream.poll(client, sink).await
+        let result = stream.poll(client, sink).await;
+        self.text_only |= stream.wants_text();
+        result
     }
 
     fn acknowledge(&mut self, position: &DurablePosition) {

@@ -7,9 +7,10 @@ use calve_core::{ChangeSink, Error, ErrorKind, Lsn, Position, Result, StopReason
 use postgres_protocol::message::backend;
 use tokio_postgres::Client;
 
+use crate::attributes;
 use crate::error::{ServerError, sql_error};
 use crate::guard::Guard;
-use crate::pgoutput::{Decoder, Malformed, Reader};
+use crate::pgoutput::{Decoder, LookedUp, Malformed, Reader};
 use crate::slot::stream_error;
 use crate::transport::{Block, WalStream};
 
@@ -44,6 +45,11 @@ impl Stream {
 
     pub(crate) fn acknowledge(&self, lsn: Lsn) {
         self.wal.acknowledge(lsn);
+    }
+
+    /// Rows came that can be read in text form only, which was not asked for.
+    pub(crate) fn wants_text(&self) -> bool {
+        self.decoder.wants_text()
     }
 
     /// The table is read again: what was against it no longer counts.
@@ -92,11 +98,12 @@ impl Stream {
             };
             if let Some(relation) =
                 body.get(XLOG_DATA_HEADER..).filter(|message| tag == b'd' && message.first() == Some(&b'R'))
-                && let Some(oid) = self.decoder.full_identity(relation)
+                && let Some((oid, full)) = self.decoder.followed(relation)
                 && let Some(client) = client
             {
-                let key = primary_key(client, oid).await?;
-                self.decoder.set_primary_key(oid, key);
+                let primary_key = if full { Some(primary_key(client, oid).await?) } else { None };
+                let attributes = attributes::read(client, oid).await?.into();
+                self.decoder.look_up(oid, LookedUp { primary_key, attributes });
             }
             let handled = handle(&mut self.decoder, &self.slot, tag, body, sink);
             // Whatever became of it, it does not come again: after an error the stream is over.

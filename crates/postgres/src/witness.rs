@@ -88,7 +88,7 @@ impl TableWitness {
         let connection = snapshot.stream(&slot, &command).await?;
         let wal = WalStream::spawn(connection, Lsn(0), stream_settings(timeout, settings.read_ahead_bytes));
         let guard = Guard::spawn(settings.connect, settings.publication, names.clone(), membership);
-        let decoder = Decoder::new(&[SourceTable { name: table, schema }]);
+        let decoder = Decoder::new(&[SourceTable { name: table, schema }], binary);
         Ok(WitnessedChanges { client, stream: Stream::new(wal, guard, decoder, names, slot, BTreeMap::new()) })
     }
 

@@ -165,6 +165,7 @@ mutations! {
     completeness_beyond_a_load_is_noticed: PassLoad by "added",
     completeness_beyond_kept_changes_is_noticed: PassKept by "long-load",
     an_unsettled_load_is_noticed: UnsettledLoad by "drift",
+    an_old_schema_is_noticed: OldSchema by "alter",
     trusted_inserts_of_an_unsettled_load_are_noticed: TrustedInserts by "drift",
 }
 

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use calve_core::{
-    ChangeSink, Error, ErrorKind, Lsn, Position, Result, RowOp, SourceTable, StopReason, TableIndex, TableSchema,
-    TransactionPoint,
+    ChangeSink, Error, ErrorKind, Lsn, Position, Result, RowOp, SchemaChange, SourceTable, StopReason, TableIndex,
+    TableSchema, TransactionPoint,
 };
 
 use super::message::{Malformed, Message, Relation, Truncate};
-use super::plan::{Known, RowPlan};
+use super::plan::{Known, Mismatch, RowPlan};
 use super::row::{Change, Fault, key_text};
-use crate::cell::CellError;
+use crate::attributes::Attribute;
+use crate::cell::{CellError, binary_safe};
 
 /// Microseconds from 1970-01-01 to 2000-01-01, where Postgres counts from.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
@@ -27,20 +28,38 @@ pub(crate) struct Decoder {
     /// Where the relation of the last row stands: rows of one table come in runs.
     last: usize,
     in_transaction: bool,
-    /// Of relations under REPLICA IDENTITY FULL.
-    primary_keys: HashMap<u32, Vec<String>>,
+    /// Cells are asked for in binary form where a type has one.
+    binary: bool,
+    wants_text: bool,
+    /// What was looked up of relations, by oid.
+    looked_up: HashMap<u32, LookedUp>,
+}
+
+/// What the catalog says of a relation, when its description comes.
+#[derive(Debug, Default)]
+pub(crate) struct LookedUp {
+    /// Under REPLICA IDENTITY FULL, the names of the primary key's columns: the log marks all columns there.
+    pub(crate) primary_key: Option<Vec<String>>,
+    pub(crate) attributes: Arc<[Attribute]>,
 }
 
 impl Decoder {
-    pub(crate) fn new(tables: &[SourceTable]) -> Self {
+    pub(crate) fn new(tables: &[SourceTable], binary: bool) -> Self {
         Self {
             tables: tables.to_vec(),
             relations: Vec::new(),
             places: HashMap::new(),
             last: 0,
             in_transaction: false,
-            primary_keys: HashMap::new(),
+            binary,
+            wants_text: false,
+            looked_up: HashMap::new(),
         }
+    }
+
+    /// A table has a column by now whose binary form is not understood: the stream must begin again in text form.
+    pub(crate) fn wants_text(&self) -> bool {
+        self.wants_text
     }
 
     /// Whether a transaction has begun and not ended.
@@ -48,20 +67,20 @@ impl Decoder {
         self.in_transaction
     }
 
-    /// The oid of a Relation message that describes a followed table under REPLICA IDENTITY FULL. Its key is not among
-    /// what the message tells; [`set_primary_key`](Self::set_primary_key) is to be called before the message is handled.
-    pub(crate) fn full_identity(&self, bytes: &[u8]) -> Option<u32> {
+    /// The oid of a Relation message that describes a followed table, and whether that has REPLICA IDENTITY FULL. What the
+    /// catalog says of it is to be told with [`look_up`](Self::look_up) before the message is handled.
+    pub(crate) fn followed(&self, bytes: &[u8]) -> Option<(u32, bool)> {
         match Message::parse(bytes) {
-            Ok(Message::Relation(relation)) if relation.replica_identity == b'f' => {
-                self.table_of(&relation).map(|_| relation.oid)
+            Ok(Message::Relation(relation)) => {
+                self.table_of(&relation).map(|_| (relation.oid, relation.replica_identity == b'f'))
             }
             _ => None,
         }
     }
 
-    /// The names of the primary key's columns that the relation has now.
-    pub(crate) fn set_primary_key(&mut self, oid: u32, columns: Vec<String>) {
-        self.primary_keys.insert(oid, columns);
+    /// What the catalog says of a relation now.
+    pub(crate) fn look_up(&mut self, oid: u32, found: LookedUp) {
+        self.looked_up.insert(oid, found);
     }
 
     /// Handles one message of pgoutput.
@@ -109,8 +128,9 @@ impl Decoder {
             Some(table) => Arc::clone(&table.schema),
             None => no_schema(),
         };
-        let primary_key = self.primary_keys.get(&relation.oid).map(Vec::as_slice);
-        let known = Known::new(relation, table, &schema, primary_key).map_err(|error| malformed(&error))?;
+        let looked_up = self.looked_up.remove(&relation.oid).unwrap_or_default();
+        let known = Known::new(relation, table, &schema, looked_up.primary_key.as_deref(), looked_up.attributes)
+            .map_err(|error| malformed(&error))?;
         let place = *self.places.entry(known.oid).or_insert(self.relations.len());
         match self.relations.get_mut(place) {
             Some(old) => *old = known,
@@ -130,40 +150,90 @@ impl Decoder {
 
     fn row(&mut self, oid: u32, change: Change<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
         self.expect_transaction(true, "a row")?;
-        let known = self.known(oid)?;
-        let Some(table) = known.table else { return Ok(()) };
-        // Asked before anything else: what is not wanted cannot stop a table either.
-        let Some(buffer) = sink.rows(table) else { return Ok(()) };
-        known.fit(buffer.schema());
-        let plan = match &known.plan {
-            Ok(plan) => plan,
-            Err((_, reason)) => {
-                sink.stop(table, reason.clone());
-                return Ok(());
-            }
-        };
-        if let Err(fault) = change.append(plan, buffer) {
-            buffer.discard_row();
-            let reason = stop_reason(plan, &change, fault)?;
-            sink.stop(table, reason);
+        loop {
+            let known = self.known(oid)?;
+            let Some(table) = known.table else { return Ok(()) };
+            // Asked before anything else: what is not wanted cannot stop a table either.
+            let Some(buffer) = sink.rows(table) else { return Ok(()) };
+            known.fit(buffer.schema());
+            let reshaped = match &known.plan {
+                Err((_, Mismatch::Changed(reshaped))) => reshaped.clone(),
+                Err((_, Mismatch::Stop(reason))) => {
+                    sink.stop(table, reason.clone());
+                    return Ok(());
+                }
+                Ok(plan) => {
+                    let Err(fault) = change.append(plan, buffer) else { return Ok(()) };
+                    buffer.discard_row();
+                    match loosened(plan, fault) {
+                        Some(loosened) => loosened,
+                        None => {
+                            let reason = stop_reason(plan, &change, fault)?;
+                            sink.stop(table, reason);
+                            return Ok(());
+                        }
+                    }
+                }
+            };
+            self.reshape(table, reshaped, sink)?;
         }
+    }
+
+    /// The table's rows have another schema from here on. The sink takes it, or takes no more rows of the table.
+    fn reshape(&mut self, table: TableIndex, change: SchemaChange, sink: &mut dyn ChangeSink) -> Result<()> {
+        let unsafe_column = change.schema.columns.iter().find(|column| !binary_safe(column));
+        if let Some(column) = unsafe_column.filter(|_| self.binary) {
+            self.wants_text = true;
+            let (table, name, ty) = (&change.schema.table, &column.name, &column.native.name);
+            return Err(Error::new(
+                ErrorKind::Retry,
+                format!(
+                    "column {name} of {table} is now {ty}, which is read as text: the stream begins again in text form"
+                ),
+            ));
+        }
+        if let Some(table) = self.tables.get_mut(table.0) {
+            table.schema = Arc::clone(&change.schema);
+        }
+        sink.schema(table, change);
         Ok(())
     }
 
     fn truncate(&mut self, truncate: &Truncate<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
         self.expect_transaction(true, "a Truncate")?;
         for oid in truncate.relations().map_err(|error| malformed(&error))? {
-            let known = self.known(oid)?;
-            let Some(table) = known.table else { continue };
-            let Some(buffer) = sink.rows(table) else { continue };
-            known.fit(buffer.schema());
-            match &known.plan {
-                Ok(_) => buffer.finish_row(RowOp::Truncate),
-                Err((_, reason)) => sink.stop(table, reason.clone()),
+            loop {
+                let known = self.known(oid)?;
+                let Some(table) = known.table else { break };
+                let Some(buffer) = sink.rows(table) else { break };
+                known.fit(buffer.schema());
+                match &known.plan {
+                    Ok(_) => {
+                        buffer.finish_row(RowOp::Truncate);
+                        break;
+                    }
+                    Err((_, Mismatch::Stop(reason))) => {
+                        sink.stop(table, reason.clone());
+                        break;
+                    }
+                    Err((_, Mismatch::Changed(change))) => {
+                        let change = change.clone();
+                        self.reshape(table, change, sink)?;
+                    }
+                }
             }
         }
         Ok(())
     }
+}
+
+/// NULL in a column outside the key that allowed none: it does now, which the log shows in no other way.
+fn loosened(plan: &RowPlan, fault: Fault) -> Option<SchemaChange> {
+    let Fault::Null { column } = fault else { return None };
+    plan.columns.get(column).filter(|planned| planned.key.is_none() && !planned.nullable)?;
+    let mut schema = (*plan.schema).clone();
+    schema.columns.get_mut(column)?.nullable = true;
+    Some(SchemaChange { schema: Arc::new(schema), existing_rows: None })
 }
 
 /// What a fault means: the table stops, or the stream itself is broken.
@@ -196,10 +266,9 @@ fn stop_reason(plan: &RowPlan, change: &Change<'_>, fault: Fault) -> Result<Stop
             detail: format!("key column {} is NULL in a row with {}", name(column), key()),
             remedy: format!("make the column NOT NULL in Postgres, then run `calve reload {table}`"),
         }),
-        Fault::Null { column } => Ok(super::plan::schema_changed(
-            table,
-            format!("column {} was NOT NULL and holds NULL in the row with {}", name(column), key()),
-        )),
+        Fault::Null { column } => {
+            Err(corrupt(format!("a cell of column {} of {table} is NULL where none may be", name(column))))
+        }
         Fault::Cell { column, error: CellError::Malformed { expected } } => {
             Err(corrupt(format!("a cell of column {} of {table} is not {expected}", name(column))))
         }

@@ -6,11 +6,11 @@
 mod apply;
 mod message;
 mod plan;
+mod reshape;
 mod row;
 
-pub(crate) use apply::Decoder;
+pub(crate) use apply::{Decoder, LookedUp};
 pub(crate) use message::{Malformed, Reader};
-pub(crate) use plan::schema_changed;
 
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use calve_core::{StopReason, TableIndex, TableName, TableSchema};
+use calve_core::{SchemaChange, StopReason, TableIndex, TableName, TableSchema};
 
 use super::message::{Malformed, Relation};
+use super::reshape::reshape;
+use crate::attributes::Attribute;
 use crate::cell::CellKind;
 
 /// How rows of one schema are decoded.
@@ -42,37 +44,56 @@ pub(super) struct Known {
     pub(super) oid: u32,
     /// The followed table whose rows these are; None: nobody wants them.
     pub(super) table: Option<TableIndex>,
-    shape: Shape,
+    described: Described,
     /// The plan for the schema that the table's rows have now, or why the relation's rows no longer have it.
-    pub(super) plan: Result<RowPlan, (Arc<TableSchema>, StopReason)>,
+    pub(super) plan: Result<RowPlan, (Arc<TableSchema>, Mismatch)>,
+}
+
+/// Rows have not the schema of the table's rows so far.
+#[derive(Clone, Debug)]
+pub(super) enum Mismatch {
+    /// They have this one from here on.
+    Changed(SchemaChange),
+    /// Nothing leads from the one to the other.
+    Stop(StopReason),
 }
 
 /// The relation's description, kept for the time when a buffer of another schema comes.
 #[derive(Debug)]
-struct Shape {
-    name: TableName,
-    has_identity: bool,
+struct Described {
+    oid: u32,
+    shape: Shape,
+    /// The catalog's columns when the description came; none where it was not asked.
+    attributes: Arc<[Attribute]>,
+}
+
+/// What the log says of a relation.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) name: TableName,
+    pub(super) has_identity: bool,
     /// Whether `is_key` of the columns says anything.
-    key_known: bool,
-    columns: Vec<ShapeColumn>,
+    pub(super) key_known: bool,
+    pub(super) columns: Vec<ShapeColumn>,
 }
 
 #[derive(Debug)]
-struct ShapeColumn {
-    name: String,
-    type_oid: u32,
-    modifier: i32,
-    is_key: bool,
+pub(super) struct ShapeColumn {
+    pub(super) name: String,
+    pub(super) type_oid: u32,
+    pub(super) modifier: i32,
+    pub(super) is_key: bool,
 }
 
 impl Known {
     /// `schema` is the one that rows of `table` have so far; `primary_key` names the columns of the relation's primary key,
-    /// where they were looked up.
+    /// and `attributes` are its columns in the catalog, where they were looked up.
     pub(super) fn new(
         relation: &Relation<'_>,
         table: Option<TableIndex>,
         schema: &Arc<TableSchema>,
         primary_key: Option<&[String]>,
+        attributes: Arc<[Attribute]>,
     ) -> Result<Self, Malformed> {
         // pgoutput writes an empty schema name for pg_catalog.
         let namespace = if relation.schema.is_empty() { "pg_catalog" } else { relation.schema };
@@ -92,8 +113,9 @@ impl Known {
             key_known: relation.replica_identity != b'f' || primary_key.is_some(),
             columns: columns.collect(),
         };
-        let plan = plan(relation.oid, &shape, schema);
-        Ok(Self { oid: relation.oid, table, shape, plan })
+        let described = Described { oid: relation.oid, shape, attributes };
+        let plan = plan(&described, schema);
+        Ok(Self { oid: relation.oid, table, described, plan })
     }
 
     /// Makes sure that the plan is for rows of this schema.
@@ -103,66 +125,37 @@ impl Known {
             Err((schema, _)) => schema,
         };
         if !Arc::ptr_eq(planned, schema) {
-            self.plan = plan(self.oid, &self.shape, schema);
+            self.plan = plan(&self.described, schema);
         }
     }
 }
 
-fn plan(oid: u32, shape: &Shape, schema: &Arc<TableSchema>) -> Result<RowPlan, (Arc<TableSchema>, StopReason)> {
-    match difference(oid, shape, schema) {
-        None => Ok(RowPlan::new(Arc::clone(schema))),
-        Some(detail) => Err((Arc::clone(schema), schema_changed(&schema.table, detail))),
+fn plan(known: &Described, schema: &Arc<TableSchema>) -> Result<RowPlan, (Arc<TableSchema>, Mismatch)> {
+    let stop = |detail| (Arc::clone(schema), Mismatch::Stop(StopReason::schema_changed(&schema.table, detail)));
+    if let Some(detail) = other_table(known, schema) {
+        return Err(stop(detail));
+    }
+    match reshape(schema, &known.shape, &known.attributes) {
+        Err(detail) => Err(stop(detail)),
+        Ok(Some(change)) => match identity_difference(&known.shape, &change.schema) {
+            Some(detail) => Err(stop(detail)),
+            None => Err((Arc::clone(schema), Mismatch::Changed(change))),
+        },
+        Ok(None) => match identity_difference(&known.shape, schema) {
+            Some(detail) => Err(stop(detail)),
+            None => Ok(RowPlan::new(Arc::clone(schema))),
+        },
     }
 }
 
-/// The stop of a table whose rows no longer have the shape of those in the lake.
-pub(crate) fn schema_changed(table: &TableName, detail: String) -> StopReason {
-    StopReason {
-        state: StopReason::SCHEMA_CHANGED.into(),
-        detail,
-        remedy: format!("run `calve reload {table}` to read it again in its new shape"),
+/// Why the relation is not the table that it was.
+fn other_table(known: &Described, schema: &TableSchema) -> Option<String> {
+    if known.shape.name != schema.table {
+        return Some(format!("the table was renamed to {}", known.shape.name));
     }
-}
-
-/// What a relation has that its table has not, or the other way round.
-///
-/// The order of columns counts as well: a column dropped and added again under the same name comes last, and its old values
-/// are gone without a row in the log.
-fn difference(oid: u32, shape: &Shape, schema: &TableSchema) -> Option<String> {
-    if shape.name != schema.table {
-        return Some(format!("the table was renamed to {}", shape.name));
-    }
-    if oid != schema.native_id {
-        return Some(format!(
-            "the table was dropped and created again (its oid is {oid}, it was {})",
-            schema.native_id
-        ));
-    }
-    let had = |name: &str| schema.columns.iter().find(|column| column.name == name);
-    let has = |name: &str| shape.columns.iter().any(|column| column.name == name);
-    let added: Vec<_> = shape.columns.iter().filter(|c| had(&c.name).is_none()).map(|c| c.name.as_str()).collect();
-    let dropped: Vec<_> = schema.columns.iter().filter(|c| !has(&c.name)).map(|c| c.name.as_str()).collect();
-    match (&added[..], &dropped[..]) {
-        ([], []) => {}
-        ([], dropped) => return Some(format!("column {} was dropped", dropped.join(", "))),
-        (added, []) => return Some(format!("column {} was added", added.join(", "))),
-        (added, dropped) => {
-            return Some(format!(
-                "column {} was renamed to, or dropped and replaced by, {}",
-                dropped.join(", "),
-                added.join(", ")
-            ));
-        }
-    }
-    for (now, before) in shape.columns.iter().zip(&schema.columns) {
-        if now.name != before.name {
-            return Some(format!("column {} was dropped and added again, or columns changed places", before.name));
-        }
-        if (now.type_oid, now.modifier) != (before.native.id, before.native.modifier) {
-            return Some(format!("the type of column {} changed; it was {}", now.name, before.native.name));
-        }
-    }
-    identity_difference(shape, schema)
+    (known.oid != schema.native_id).then(|| {
+        format!("the table was dropped and created again (its oid is {}, it was {})", known.oid, schema.native_id)
+    })
 }
 
 fn identity_difference(shape: &Shape, schema: &TableSchema) -> Option<String> {

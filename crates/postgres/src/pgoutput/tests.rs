@@ -19,7 +19,7 @@ use calve_core::{
     StopReason, TableIndex, TableName, TableSchema, TransactionPoint, Values,
 };
 
-use super::Decoder;
+use super::{Decoder, LookedUp};
 use crate::key_text::cell_text;
 
 const TEXT: &str = include_str!("captures/text.hex");
@@ -166,10 +166,11 @@ impl ChangeSink for Sink {
 
 /// Decodes messages, the primary key of `f` known.
 fn decode(messages: &[Vec<u8>], tables: &[SourceTable], sink: &mut Sink) -> Result<()> {
-    let mut decoder = Decoder::new(tables);
+    let mut decoder = Decoder::new(tables, false);
     for message in messages {
-        if let Some(oid) = decoder.full_identity(message) {
-            decoder.set_primary_key(oid, vec!["a".into(), "b".into()]);
+        if let Some((oid, true)) = decoder.followed(message) {
+            let primary_key = Some(vec!["a".into(), "b".into()]);
+            decoder.look_up(oid, LookedUp { primary_key, attributes: Arc::default() });
         }
         decoder.message(message, sink)?;
     }
@@ -265,10 +266,11 @@ fn a_shape_that_differs_stops_the_table_at_its_first_change() {
 fn a_primary_key_that_changed_under_full_identity_stops_the_table() {
     let tables = tables();
     let mut sink = Sink::new(&tables);
-    let mut decoder = Decoder::new(&tables);
+    let mut decoder = Decoder::new(&tables, false);
     for message in messages(TEXT) {
-        if let Some(oid) = decoder.full_identity(&message) {
-            decoder.set_primary_key(oid, vec!["a".into()]);
+        if let Some((oid, true)) = decoder.followed(&message) {
+            let primary_key = Some(vec!["a".into()]);
+            decoder.look_up(oid, LookedUp { primary_key, attributes: Arc::default() });
         }
         decoder.message(&message, &mut sink).unwrap();
     }

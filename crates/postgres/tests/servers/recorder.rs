@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use calve_core::{
     ChangeSink, ChangeSource, ColumnBuffer, CommitReceipt, CompleteTo, DurablePosition, LakeVersion, Lsn, MemberDigest,
-    Position, RowBuffer, RowOp, SourceTable, StopReason, TableIndex, TransactionPoint, Values,
+    Position, RowBuffer, RowOp, SchemaChange, SourceTable, StopReason, TableIndex, TransactionPoint, Values,
 };
 use calve_postgres::PostgresSource;
 
@@ -18,6 +18,8 @@ pub(crate) struct Recorder {
     /// Complete transactions, each a list of changes.
     pub(crate) transactions: Vec<Vec<String>>,
     pub(crate) stops: Vec<(String, StopReason)>,
+    /// Tables whose schema changed, the columns they have then, and what was said of rows that were there.
+    pub(crate) schemas: Vec<(String, String, Option<String>)>,
     /// End of the last transaction.
     pub(crate) committed: u64,
     /// That, or an idle position beyond it.
@@ -37,6 +39,7 @@ impl Recorder {
             open: None,
             transactions: Vec::new(),
             stops: Vec::new(),
+            schemas: Vec::new(),
             committed: 0,
             position: 0,
             idles: 0,
@@ -134,6 +137,17 @@ impl ChangeSink for Recorder {
         }
         let schema = &self.tables[table.0].schema;
         Some(self.buffers[table.0].get_or_insert_with(|| RowBuffer::new(Arc::clone(schema))))
+    }
+
+    fn schema(&mut self, table: TableIndex, change: SchemaChange) {
+        self.write_down();
+        let columns = change.schema.columns.iter().map(|column| {
+            let nullable = if column.nullable { "" } else { " not null" };
+            format!("{} {} {}{nullable}", column.id, column.name, column.native.name)
+        });
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        self.schemas.push((self.tables[table.0].name.to_string(), columns, change.existing_rows));
+        self.tables[table.0].schema = change.schema;
     }
 
     fn stop(&mut self, table: TableIndex, reason: StopReason) {

@@ -83,27 +83,47 @@ async fn large_values_that_an_update_leaves_alone_are_kept_or_stop_the_table() {
 }
 
 #[tokio::test]
-async fn values_that_cannot_be_kept_and_altered_tables_stop_with_a_reason() {
+async fn tables_go_on_under_another_schema_or_stop_with_a_reason() {
     let db = Database::create(17).await;
     db.run("CREATE TABLE dates (id int PRIMARY KEY, v date); CREATE TABLE fine (id int PRIMARY KEY)").await;
-    for table in ["added", "dropped", "renamed", "retyped", "rekeyed", "moved", "nulls", "unkeyed"] {
+    let altered = [
+        "added",
+        "filled",
+        "dropped",
+        "renamed",
+        "retyped",
+        "converted",
+        "rekeyed",
+        "moved",
+        "nulls",
+        "unkeyed",
+        "twice",
+    ];
+    for table in altered {
         db.run(&format!("CREATE TABLE {table} (id int PRIMARY KEY, k int NOT NULL UNIQUE, v varchar(5))")).await;
     }
     db.run("ALTER TABLE unkeyed REPLICA IDENTITY FULL").await;
-    let names = ["dates", "fine", "added", "dropped", "renamed", "retyped", "rekeyed", "moved", "nulls", "unkeyed"]
-        .map(|name| format!("public.{name}"));
+    let names: Vec<String> = ["dates", "fine"].iter().chain(&altered).map(|name| format!("public.{name}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (mut source, tables, _) = start(db.settings(), &names).await;
     let mut sink = Recorder::new(&tables);
     db.run("INSERT INTO dates VALUES (1, 'infinity')").await;
     db.run("ALTER TABLE added ADD COLUMN w int; INSERT INTO added VALUES (1, 1)").await;
+    db.run("ALTER TABLE filled ADD COLUMN w int DEFAULT 7; INSERT INTO filled VALUES (1, 1)").await;
     db.run("ALTER TABLE dropped DROP COLUMN v; INSERT INTO dropped VALUES (1, 1)").await;
     db.run("ALTER TABLE renamed RENAME v TO w; INSERT INTO renamed VALUES (1, 1)").await;
     db.run("ALTER TABLE retyped ALTER v TYPE varchar(9); INSERT INTO retyped VALUES (1, 1)").await;
+    db.run("ALTER TABLE converted ALTER v TYPE int USING length(v); INSERT INTO converted VALUES (1, 1)").await;
     db.run("ALTER TABLE rekeyed REPLICA IDENTITY USING INDEX rekeyed_k_key; INSERT INTO rekeyed VALUES (1, 1)").await;
     db.run("ALTER TABLE moved RENAME TO elsewhere; INSERT INTO elsewhere VALUES (1, 1)").await;
     db.run("ALTER TABLE nulls ALTER k DROP NOT NULL; INSERT INTO nulls VALUES (1, NULL)").await;
     db.run("ALTER TABLE unkeyed DROP CONSTRAINT unkeyed_pkey; INSERT INTO unkeyed VALUES (1, 1)").await;
+    // Within one transaction, between rows of both shapes.
+    db.run(
+        "BEGIN; INSERT INTO twice VALUES (1, 1, 'old'); ALTER TABLE twice RENAME v TO text; ALTER TABLE twice ADD d date; \
+         INSERT INTO twice VALUES (2, 2, 'new', '2026-01-02'); COMMIT",
+    )
+    .await;
     db.run("INSERT INTO fine VALUES (1)").await;
     sink.until(&mut source, "the rows of the last table", |sink| {
         sink.transactions.iter().flatten().any(|change| change == "fine Insert id=1")
@@ -113,19 +133,48 @@ async fn values_that_cannot_be_kept_and_altered_tables_stop_with_a_reason() {
         sink.stops.iter().map(|(table, reason)| (table.as_str(), reason.detail.as_str())).collect();
     let expected = [
         ("public.dates", "column v of the row with id = 1 holds"),
-        ("public.added", "column w was added"),
-        ("public.dropped", "column v was dropped"),
-        ("public.renamed", "column v was renamed to"),
-        ("public.retyped", "the type of column v changed"),
         ("public.rekeyed", "changed from (id) to (k)"),
         ("public.moved", "was renamed to public.elsewhere"),
-        ("public.nulls", "column k was NOT NULL and holds NULL in the row with id = 1"),
         ("public.unkeyed", "changed from (id) to ()"),
     ];
     assert_eq!(stops.len(), expected.len(), "{stops:#?}");
     for ((table, detail), (expected_table, expected_detail)) in stops.iter().zip(expected) {
         assert_eq!(*table, expected_table);
         assert!(detail.contains(expected_detail), "{table}: {detail}");
+    }
+    let schemas: Vec<(&str, &str, &str)> = sink
+        .schemas
+        .iter()
+        .map(|(table, columns, rows)| (table.as_str(), columns.as_str(), rows.as_deref().unwrap_or("")))
+        .collect();
+    let id_k = "1 id integer not null, 2 k integer not null";
+    let expected = [
+        ("public.added", format!("{id_k}, 3 v character varying(5), 4 w integer"), ""),
+        (
+            "public.filled",
+            format!("{id_k}, 3 v character varying(5), 4 w integer"),
+            "column w was added with a default",
+        ),
+        ("public.dropped", id_k.to_owned(), ""),
+        ("public.renamed", format!("{id_k}, 3 w character varying(5)"), ""),
+        ("public.retyped", format!("{id_k}, 3 v character varying(9)"), ""),
+        ("public.converted", format!("{id_k}, 3 v integer"), "the type of column v changed"),
+        ("public.nulls", "1 id integer not null, 2 k integer, 3 v character varying(5)".to_owned(), ""),
+        ("public.twice", format!("{id_k}, 3 text character varying(5), 4 d date"), ""),
+    ];
+    assert_eq!(schemas.len(), expected.len(), "{schemas:#?}");
+    for ((table, columns, rows), (expected_table, expected_columns, expected_rows)) in schemas.iter().zip(&expected) {
+        assert_eq!((table, columns), (expected_table, &expected_columns.as_str()));
+        assert!(rows.starts_with(expected_rows) && rows.is_empty() == expected_rows.is_empty(), "{table}: {rows}");
+    }
+    let changes: Vec<&String> = sink.transactions.iter().flatten().collect();
+    for change in [
+        "added Insert id=1 k=1 v=NULL w=NULL",
+        "nulls Insert id=1 k=NULL v=NULL",
+        "twice Insert id=1 k=1 v=old",
+        "twice Insert id=2 k=2 text=new d=",
+    ] {
+        assert!(changes.iter().any(|found| found.starts_with(change)), "{change}: {changes:#?}");
     }
     source.stop().await;
     db.drop().await;

@@ -1,6 +1,7 @@
 //! The invariants of the protocol, looked at whenever something changed that they speak of.
 //!
-//! I1: at every stamped snapshot a table's rows are the source's at the stamped position, and no key is ever doubled.
+//! I1: at every stamped snapshot a table's rows are the source's at the stamped position, its schema is the one stamped, and no
+//! key is ever doubled.
 //! I2: the source was told to forget nothing that the lake does not record as complete, nor what a running table lacks.
 //! I3: every running table is complete up to every completeness that names it.
 //! I4: once faults stop, everything catches up by itself (see [`run`](super::run)).
@@ -67,6 +68,14 @@ impl World {
                 "I1: snapshot {snapshot} of {name}, stamped {}: {}\n   expected {expected:?}\n   got      {rows:?}",
                 stamp.position,
                 difference(expected, &rows)
+            );
+            return self.violate(what);
+        }
+        let schema = self.log.schema_at(index, lsn(&stamp.position));
+        if stamp.schema != *schema {
+            let what = format!(
+                "I1: snapshot {snapshot} of {name}, stamped {}, says its schema is {:?}, and it was {:?}",
+                stamp.position, stamp.schema.columns, schema.columns
             );
             self.violate(what);
         }

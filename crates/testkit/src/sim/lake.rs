@@ -152,8 +152,11 @@ impl LakeState {
             }
             table.stamp = Some(stamp.clone());
         }
-        table.complete_to.retain(|c| !commit.leave.contains(&c.members));
-        table.member_of.retain(|members| !commit.leave.contains(members));
+        let said = |c: &CompleteTo| commit.complete_to.as_ref().is_some_and(|new| new.position.covers(&c.position));
+        let kept: BTreeSet<MemberDigest> = table.complete_to.iter().filter(|c| !said(c)).map(|c| c.members).collect();
+        let left = |members: &MemberDigest| commit.leave.contains(members) && !kept.contains(members);
+        table.complete_to.retain(|c| !left(&c.members));
+        table.member_of.retain(|members| !left(members));
         table.member_of.extend(&commit.join);
         if let Some(new) = &commit.complete_to {
             table.complete_to.retain(|old| old.members != new.members || !new.position.covers(&old.position));

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use calve_core::{
     ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, LoadEvent, LoadReader, LogState, Lsn, Position,
-    Result, RowBuffer, RowOp, SourceIdentity, SourceTable, StopReason, TableIndex, TableName, TableSchema,
-    TransactionPoint,
+    Result, RowBuffer, RowOp, SchemaChange, SourceIdentity, SourceTable, StopReason, TableIndex, TableName,
+    TableSchema, TransactionPoint,
 };
 
 use super::faults::StepKind;
@@ -227,6 +227,8 @@ impl ChangeSource for SimSource {
             // Everything polled by now ends at or before the load's position.
             let low = match told {
                 Some(told) if w.log.drifts => {
+                    // A definition is committed before anybody can read by it.
+                    let told = indexes.iter().map(|&index| w.log.altered(index)).fold(told, Lsn::max);
                     let ends = w.log.ends_from(told);
                     if w.pace.varies { ends[w.random.index(ends.len())] } else { told }
                 }
@@ -311,7 +313,11 @@ impl Session {
         if let Some(logged) = transaction.changes.get(at) {
             self.within = Some(at + 1);
             if let Some(place) = self.place(process, logged.table, &transaction) {
-                push_change(sink, place, logged);
+                if logged.change == Change::Alter {
+                    alter(process, sink, place, logged.table, transaction.end);
+                } else {
+                    push_change(sink, place, logged);
+                }
             }
             return true;
         }
@@ -330,6 +336,16 @@ impl Session {
 
     fn carries_anything(&self, process: &Process, transaction: &Transaction) -> bool {
         transaction.changes.iter().any(|logged| self.place(process, logged.table, transaction).is_some())
+    }
+}
+
+/// A table's rows have another schema from here on.
+fn alter(process: &Process, sink: &mut dyn ChangeSink, place: TableIndex, table: usize, end: Lsn) {
+    if !sink.wants(place) {
+        return;
+    }
+    if let Some(schema) = process.act(|w| Arc::clone(w.log.schema_at(table, end))) {
+        sink.schema(place, SchemaChange { schema, existing_rows: None });
     }
 }
 
@@ -360,6 +376,7 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
             buffer.finish_row(RowOp::Delete);
         }
         Change::Truncate => buffer.finish_row(RowOp::Truncate),
+        Change::Alter => unreachable!("a change of schema is no row"),
         Change::Unrepresentable(key) => {
             // The decoder notices at the second cell.
             buffer.image(0).push_i64(key);

@@ -27,6 +27,8 @@ pub(crate) enum Change {
     Truncate,
     /// An update that the stream cannot represent (an unchanged TOAST value), though a load can read the row.
     Unrepresentable(i64),
+    /// The value's column is renamed.
+    Alter,
 }
 
 /// One change of a transaction.
@@ -66,7 +68,8 @@ pub(crate) struct Slot {
 
 #[derive(Debug)]
 struct SourceTable {
-    schema: Arc<TableSchema>,
+    /// The schema after each transaction that changed it, in order; the last is the present one.
+    schemas: Vec<(Lsn, Arc<TableSchema>)>,
     rows: BTreeMap<i64, i64>,
     /// The rows after each transaction that changed them, in order.
     history: Vec<(Lsn, Arc<Vec<Row>>)>,
@@ -96,7 +99,7 @@ impl SourceLog {
     pub(crate) fn new(tables: usize) -> Self {
         let tables = (0..tables)
             .map(|index| SourceTable {
-                schema: Arc::new(schema(index)),
+                schemas: vec![(Lsn(0), Arc::new(schema(index, 0)))],
                 rows: BTreeMap::new(),
                 history: vec![(Lsn(0), Arc::new(Vec::new()))],
                 followed_since: None,
@@ -111,14 +114,26 @@ impl SourceLog {
         self.tables.len()
     }
 
-    /// The table's schema.
+    /// The table's schema now.
     pub(crate) fn schema(&self, table: usize) -> &Arc<TableSchema> {
-        &self.tables[table].schema
+        self.schema_at(table, self.end)
+    }
+
+    /// The table's schema as it was at a position.
+    pub(crate) fn schema_at(&self, table: usize, position: Lsn) -> &Arc<TableSchema> {
+        let schemas = &self.tables[table].schemas;
+        let after = schemas.partition_point(|(end, _)| *end <= position);
+        &schemas[after.max(1) - 1].1
+    }
+
+    /// Where the table's schema became what it is now.
+    pub(crate) fn altered(&self, table: usize) -> Lsn {
+        self.tables[table].schemas.last().map_or(Lsn(0), |(end, _)| *end)
     }
 
     /// Which table has this name.
     pub(crate) fn index_of(&self, name: &TableName) -> Option<usize> {
-        self.tables.iter().position(|table| table.schema.table == *name)
+        (0..self.tables.len()).find(|index| table_name(*index) == *name)
     }
 
     /// End of the log.
@@ -234,6 +249,11 @@ impl SourceLog {
                     rows.remove(&key).unwrap_or_else(|| panic!("no key {key} to delete"));
                 }
                 Change::Truncate => rows.clear(),
+                Change::Alter => {
+                    let schemas = &mut self.tables[table].schemas;
+                    let next = schema(table, schemas.len());
+                    schemas.push((end, Arc::new(next)));
+                }
             }
             logged.push(Logged { table, change, value });
         }
@@ -254,16 +274,22 @@ pub(crate) fn table_name(index: usize) -> TableName {
     TableName::new("sim", letter)
 }
 
-fn schema(index: usize) -> TableSchema {
-    let column = |name: &str| Column {
-        id: 0,
+/// The table's schema after so many changes of it.
+fn schema(index: usize, changes: usize) -> TableSchema {
+    let column = |id: u32, name: &str| Column {
+        id,
         name: name.to_owned(),
         ty: ColumnType::Long,
         nullable: false,
         native: NativeType::new(20, -1, "bigint"),
     };
     let native_id = u32::try_from(index).expect("a handful of tables") + 16_384;
-    TableSchema { table: table_name(index), native_id, columns: vec![column("id"), column("value")], key: vec![0] }
+    TableSchema {
+        table: table_name(index),
+        native_id,
+        columns: vec![column(1, "id"), column(2, &format!("value{changes}"))],
+        key: vec![0],
+    }
 }
 
 /// The LSN of a position.

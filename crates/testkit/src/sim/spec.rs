@@ -10,7 +10,7 @@ use super::run::run;
 use super::world::Step;
 
 /// Every rule that can be switched off.
-pub const MUTATIONS: [Mutation; 20] = [
+pub const MUTATIONS: [Mutation; 21] = [
     Mutation::NoStamp,
     Mutation::SkipOff,
     Mutation::AckEarly,
@@ -30,6 +30,7 @@ pub const MUTATIONS: [Mutation; 20] = [
     Mutation::PassLoad,
     Mutation::PassKept,
     Mutation::UnsettledLoad,
+    Mutation::OldSchema,
     Mutation::TrustedInserts,
 ];
 

@@ -38,7 +38,8 @@ fn change(rows: &mut BTreeMap<i64, i64>, random: &mut Random) -> Change {
             rows.remove(&key);
             Change::Delete(key)
         }
-        14..19 => {
+        14 => Change::Alter,
+        15..19 => {
             let new = random.below(KEYS).cast_signed();
             if rows.contains_key(&new) {
                 return Change::Update(key);
@@ -81,6 +82,6 @@ mod tests {
             }
             log.commit(&changes);
         }
-        assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["Delete", "Insert", "Rekey", "Truncate", "Update"]);
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["Alter", "Delete", "Insert", "Rekey", "Truncate", "Update"]);
     }
 }
