@@ -21,19 +21,24 @@ use crate::sql::{Sql, TextRows};
 pub struct Pair {
     source: (String, String),
     target: (String, String),
+    /// Columns that the source dropped and the table in the lake still has.
+    dropped: Vec<String>,
 }
 
 impl Pair {
-    /// `public.orders` or `shop.orders`, of the same name on both sides. For names without dots in them.
+    /// `public.orders` or `shop.orders`, of the same name on both sides; `public.orders keeping a b` where the source dropped
+    /// columns `a` and `b`. For names without dots and spaces in them.
     pub fn named(name: &str) -> Self {
+        let (name, dropped) = name.split_once(" keeping ").unwrap_or((name, ""));
         let (schema, table) = name.split_once('.').unwrap_or(("public", name));
-        Self::new((schema, table), (schema, table))
+        let dropped = dropped.split_whitespace().map(ToOwned::to_owned).collect();
+        Self { dropped, ..Self::new((schema, table), (schema, table)) }
     }
 
     /// (schema, table) in the source and (namespace, table) in the lake.
     pub fn new(source: (&str, &str), target: (&str, &str)) -> Self {
         let owned = |(a, b): (&str, &str)| (a.to_owned(), b.to_owned());
-        Self { source: owned(source), target: owned(target) }
+        Self { source: owned(source), target: owned(target), dropped: Vec::new() }
     }
 
     /// The table in the lake, at its current snapshot.
@@ -148,7 +153,15 @@ fn shown(value: Option<&str>) -> String {
 pub fn compare(sql: &mut Sql, lake: &Lake, pair: &Pair, reader: &mut impl Reader) -> anyhow::Result<Differences> {
     let table = pair.table(lake)?;
     let source = SourceRows::read(sql, pair)?;
-    let read = reader.query_table(&table, "select * from t").with_context(|| format!("reading {pair}"))?;
+    let mut read = reader.query_table(&table, "select * from t").with_context(|| format!("reading {pair}"))?;
+    for dropped in &pair.dropped {
+        let at = read.columns.iter().position(|column| column == dropped);
+        let at = at.with_context(|| format!("{pair} does not keep the dropped column {dropped}"))?;
+        read.columns.remove(at);
+        for row in &mut read.rows {
+            row.remove(at);
+        }
+    }
     ensure!(
         read.columns == source.columns,
         "{pair} has the columns {:?}, the source {:?}",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use calve_core::{Column, Error, ErrorKind, Onto, Result, TableSchema};
 use iceberg::spec::{NestedField, NestedFieldRef, PrimitiveType, Schema, Type};
 
-use crate::schema::{build, field, iceberg_type, same_shape};
+use crate::schema::{DROPPED, build, field, iceberg_type, is_dropped, same_shape};
 
 /// How a source schema relates to a table's present one.
 #[derive(Debug, PartialEq)]
@@ -20,9 +20,6 @@ pub(crate) enum Fit {
     /// They cannot; this is the schema that holds them, for their commit to give to the table.
     Evolved(Box<Schema>),
 }
-
-/// The documentation of a field whose column the source dropped.
-const DROPPED: &str = "dropped at the source; rows written before still have their values";
 
 /// Compares `source` with the table's `current` schema. `stamped` is the source schema that the table recorded last: what
 /// it does not name was put there by somebody else. Ids of new columns begin after `last_column_id`.
@@ -79,9 +76,11 @@ impl<'a> Fitting<'a> {
             fields.push(match present {
                 Some(present) => {
                     let required = present.required && (self.in_key(column) || !column.nullable);
-                    self.renewed(column, present.id, required)?
+                    let renewed = self.renewed(column, present.id, required)?;
+                    let described = |doc: &String| renewed.clone().with_doc(doc);
+                    Arc::new(present.doc.as_ref().map_or_else(|| renewed.clone(), described))
                 }
-                None => self.renewed(column, next_id(), false)?,
+                None => Arc::new(self.renewed(column, next_id(), false)?),
             });
         }
         for present in self.current.as_struct().fields() {
@@ -112,9 +111,8 @@ impl<'a> Fitting<'a> {
         let present =
             self.present(before.unwrap_or(&column.name)).filter(|present| before.is_some() || !is_dropped(present));
         let present = match (present, before) {
-            (Some(present), Some(_)) => present,
             (Some(present), None) if self.stamped.is_some_and(|s| has_name(s, &present.name)) => return Ok(None),
-            (Some(present), None) => present,
+            (Some(present), _) => present,
             (None, None) => return Ok(None),
             (None, Some(before)) => {
                 return Err(self.changed_there(&format!("column \"{before}\" was dropped or renamed")));
@@ -135,8 +133,8 @@ impl<'a> Fitting<'a> {
         self.source.key_columns().any(|key| key.name == column.name)
     }
 
-    fn renewed(&self, column: &Column, id: i32, required: bool) -> Result<NestedFieldRef> {
-        Ok(Arc::new(NestedField::new(id, &column.name, iceberg_type(&self.source.table, column)?, required)))
+    fn renewed(&self, column: &Column, id: i32, required: bool) -> Result<NestedField> {
+        Ok(NestedField::new(id, &column.name, iceberg_type(&self.source.table, column)?, required))
     }
 
     /// A field of somebody else's stays as it is.
@@ -164,10 +162,6 @@ impl<'a> Fitting<'a> {
             ),
         )
     }
-}
-
-fn is_dropped(field: &NestedField) -> bool {
-    field.doc.as_deref() == Some(DROPPED)
 }
 
 fn has_name(schema: &TableSchema, name: &str) -> bool {
@@ -257,6 +251,16 @@ mod tests {
         assert_eq!(ids(&first), [("added", 4, false), ("number", 3, true), ("key", 1, true), ("name", 2, false)]);
         assert_eq!(first.identifier_field_ids().collect::<Vec<_>>(), [1]);
         assert_eq!(fit(&changed, &first, Some(&changed), 4, Onto::Table).unwrap(), Fit::Present);
+
+        // Nothing but a mark changes where an optional column goes, so that it is not taken for somebody else's later.
+        let mut fewer = source.clone();
+        fewer.columns.remove(1);
+        let marked = evolved(&fewer, &current, &source, Onto::Table);
+        assert_eq!(ids(&marked), [("id", 1, true), ("n", 3, true), ("name", 2, false)]);
+        assert_eq!(fit(&fewer, &marked, Some(&fewer), 3, Onto::Table).unwrap(), Fit::Present);
+        fewer.columns.push(column(4, "name", ColumnType::Date, true));
+        let schema = evolved(&fewer, &marked, &table(fewer.columns[..2].to_vec()), Onto::Table);
+        assert_eq!(ids(&schema), [("id", 1, true), ("n", 3, true), ("name", 4, false)]);
 
         // The name comes again for another column; the old one's values are not its.
         let mut again = changed.clone();

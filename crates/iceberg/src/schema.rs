@@ -21,6 +21,14 @@ pub(crate) fn new_schema(source: &TableSchema) -> Result<Schema> {
     build(source, fields, 0)
 }
 
+/// The documentation of a field whose column the source dropped.
+pub(crate) const DROPPED: &str = "dropped at the source; rows written before still have their values";
+
+/// Whether a field is one that the source dropped, rather than somebody else's.
+pub(crate) fn is_dropped(field: &NestedField) -> bool {
+    field.doc.as_deref() == Some(DROPPED)
+}
+
 /// Whether two schemas hold the same fields and the same key, in whatever order the fields stand.
 pub(crate) fn same_shape(a: &Schema, b: &Schema) -> bool {
     let key = |s: &Schema| {
@@ -32,8 +40,10 @@ pub(crate) fn same_shape(a: &Schema, b: &Schema) -> bool {
     left.len() == right.len()
         && key(a) == key(b)
         && left.iter().all(|f| {
-            b.field_by_id(f.id)
-                .is_some_and(|g| f.name == g.name && f.required == g.required && f.field_type == g.field_type)
+            b.field_by_id(f.id).is_some_and(|g| {
+                let same = f.name == g.name && f.required == g.required && f.field_type == g.field_type;
+                same && is_dropped(f) == is_dropped(g)
+            })
         })
 }
 

@@ -165,14 +165,12 @@ impl Decoder {
                 Ok(plan) => {
                     let Err(fault) = change.append(plan, buffer) else { return Ok(()) };
                     buffer.discard_row();
-                    match loosened(plan, fault) {
-                        Some(loosened) => loosened,
-                        None => {
-                            let reason = stop_reason(plan, &change, fault)?;
-                            sink.stop(table, reason);
-                            return Ok(());
-                        }
-                    }
+                    let Some(loosened) = loosened(plan, fault) else {
+                        let reason = stop_reason(plan, &change, fault)?;
+                        sink.stop(table, reason);
+                        return Ok(());
+                    };
+                    loosened
                 }
             };
             self.reshape(table, reshaped, sink)?;

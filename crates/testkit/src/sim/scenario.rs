@@ -154,6 +154,35 @@ use Change::{Alter, Delete, Insert, Rekey, Truncate, Unrepresentable, Update};
 
 /// The scenarios whose every step is struck by every fault.
 pub fn scenarios() -> Vec<Scenario> {
+    let mut all = rows();
+    all.extend(schemas());
+    all
+}
+
+/// Tables whose schema changes.
+fn schemas() -> Vec<Scenario> {
+    let one_row_at_a_time = Pace { varies: false, pieces: 3, load_rows: 1 };
+    vec![
+        Scenario::new("alter")
+            .at(20, &[(A, Update(1)), (A, Alter), (A, Insert(2)), (B, Insert(2))])
+            .at(60, &[(B, Alter)])
+            .at(62, &[(B, Update(1)), (A, Update(1))])
+            .at(64, &[(A, Alter)])
+            .at(65, &[(A, Insert(3)), (B, Delete(2))])
+            .at(130, &[(A, Delete(2)), (A, Alter), (A, Truncate), (A, Insert(1)), (A, Alter), (A, Insert(2))])
+            .at(200, &[(B, Alter), (A, Alter)]),
+        Scenario { drifts: true, pace: one_row_at_a_time, checkpoint_rows: 2, ..Scenario::new("alter-reload") }
+            .at(20, &[(A, Insert(2)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4))])
+            .happens(80, Happening::Reload(B))
+            .at(84, &[(A, Alter), (A, Insert(3)), (A, Update(1)), (A, Update(2)), (B, Delete(2))])
+            .at(90, &[(B, Alter), (B, Insert(2))])
+            .at(97, &[(B, Rekey(3, 5)), (B, Alter), (B, Alter), (B, Update(5)), (B, Update(2)), (A, Update(1))])
+            .at(240, &[(B, Update(1)), (A, Alter)]),
+    ]
+}
+
+/// Tables of one schema.
+fn rows() -> Vec<Scenario> {
     let one_row_at_a_time = Pace { varies: false, pieces: 3, load_rows: 1 };
     vec![
         Scenario { tidy: true, ..Scenario::new("core") }.with_core_log(),
@@ -226,21 +255,6 @@ pub fn scenarios() -> Vec<Scenario> {
             .at(96, &[(B, Insert(1))])
             .at(110, &[(B, Update(7))])
             .at(240, &[(B, Update(1))]),
-        Scenario::new("alter")
-            .at(20, &[(A, Update(1)), (A, Alter), (A, Insert(2)), (B, Insert(2))])
-            .at(60, &[(B, Alter)])
-            .at(62, &[(B, Update(1)), (A, Update(1))])
-            .at(64, &[(A, Alter)])
-            .at(65, &[(A, Insert(3)), (B, Delete(2))])
-            .at(130, &[(A, Delete(2)), (A, Alter), (A, Truncate), (A, Insert(1)), (A, Alter), (A, Insert(2))])
-            .at(200, &[(B, Alter), (A, Alter)]),
-        Scenario { drifts: true, pace: one_row_at_a_time, checkpoint_rows: 2, ..Scenario::new("alter-reload") }
-            .at(20, &[(A, Insert(2)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4))])
-            .happens(80, Happening::Reload(B))
-            .at(84, &[(A, Alter), (A, Insert(3)), (A, Update(1)), (A, Update(2)), (B, Delete(2))])
-            .at(90, &[(B, Alter), (B, Insert(2))])
-            .at(97, &[(B, Rekey(3, 5)), (B, Alter), (B, Alter), (B, Update(5)), (B, Update(2)), (A, Update(1))])
-            .at(240, &[(B, Update(1)), (A, Alter)]),
         Scenario { operator: true, ..Scenario::new("stop") }
             .at(20, &[(A, Update(1)), (B, Insert(2))])
             .at(60, &[(B, Unrepresentable(1)), (A, Insert(2))])
