@@ -125,8 +125,8 @@ pub(crate) async fn log_ends(conn: &mut Conn, server: &Server) -> Result<LogEnds
 }
 
 /// Looks at the server, and refuses one whose log cannot be read row by row.
-pub(crate) async fn read_server(conn: &mut Conn) -> Result<Server> {
-    let server = Server::read(conn).await?;
+pub(crate) async fn read_server(conn: &mut Conn, settings: &MySqlSettings) -> Result<Server> {
+    let server = Server { conversions: settings.conversions.clone(), ..Server::read(conn).await? };
     if !server.log_bin {
         return Err(Error::new(
             ErrorKind::Config,
@@ -139,8 +139,9 @@ pub(crate) async fn read_server(conn: &mut Conn) -> Result<Server> {
 #[async_trait]
 impl ChangeSource for MySqlSource {
     async fn log_state(&mut self) -> Result<LogState> {
+        let settings = self.settings.clone();
         let conn = self.conn().await?;
-        let server = read_server(conn).await?;
+        let server = read_server(conn, &settings).await?;
         let LogEnds { purged, end, reach } = log_ends(conn, &server).await?;
         let identity = LogIdentity::of(&server).to_source()?;
         self.server = Some(server);
@@ -181,7 +182,8 @@ impl ChangeSource for MySqlSource {
             again,
             tables,
             self.settings.spill_dir.clone(),
-        )?;
+        )?
+        .with_settings(&self.settings);
         self.stream = Some(Stream::new(self.settings.clone(), reader, transactions));
         Ok(())
     }
@@ -208,9 +210,7 @@ impl ChangeSource for MySqlSource {
     }
 
     async fn stop(&mut self) {
-        if let Some(stream) = self.stream.take() {
-            stream.transactions.tell_zero_dates();
-        }
+        self.stream = None;
         if let Some(conn) = self.conn.take() {
             let _ = conn.disconnect().await;
         }

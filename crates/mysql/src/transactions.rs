@@ -25,9 +25,11 @@ use crate::binlog::query::Query;
 use crate::binlog::rows::RowsEvent;
 use crate::binlog::table_map::TableMap;
 use crate::binlog::wire::Malformed;
+use crate::conversions::ZeroDates;
 use crate::ddl::{StatementKind, Xid, statement_kind};
 use crate::effects::{Effect, Statements};
 use crate::place::{Place, TransactionGtid, TransactionName};
+use crate::settings::MySqlSettings;
 use crate::spool::Spool;
 
 pub(crate) use xa::Prepared;
@@ -37,7 +39,7 @@ use xa::Undecided;
 #[derive(Debug)]
 enum Mapped {
     /// A table that is not followed.
-    Other,
+    Other(TableName),
     Followed(TableIndex, Arc<RowPlan>),
     /// The log's columns are not those of the schema.
     Changed(TableIndex, String),
@@ -79,6 +81,9 @@ pub(crate) struct Transactions {
     current: Option<Current>,
     undecided: Undecided,
     spill_dir: PathBuf,
+    zero_dates: ZeroDates,
+    /// An event beyond it is told of.
+    checkpoint_bytes: u64,
     /// The last transaction of the position that reading began at, if it was asked for again.
     expected: Option<LastGtid>,
     /// The log went on since the sink was told last.
@@ -109,9 +114,17 @@ impl Transactions {
             current: None,
             undecided: Undecided::default(),
             spill_dir,
+            zero_dates: ZeroDates::default(),
+            checkpoint_bytes: u64::MAX,
             expected,
             quiet: false,
         })
+    }
+
+    /// As the pipeline's settings say.
+    pub(crate) fn with_settings(self, settings: &MySqlSettings) -> Self {
+        let zero_dates = settings.conversions.zero_dates.clone();
+        Self { zero_dates, checkpoint_bytes: settings.checkpoint_bytes, ..self }
     }
 
     /// What comes next is in this file, from its beginning on.
@@ -138,6 +151,8 @@ impl Transactions {
             current: None,
             undecided: Undecided::default(),
             spill_dir: self.spill_dir.clone(),
+            zero_dates: self.zero_dates.clone(),
+            checkpoint_bytes: u64::MAX,
             expected: None,
             quiet: false,
         })
@@ -146,18 +161,6 @@ impl Transactions {
     /// The sink is in the middle of a transaction.
     pub(crate) fn in_transaction(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.begun)
-    }
-
-    /// Says in the log what became of zero dates, as far as it is not said yet.
-    pub(crate) fn tell_zero_dates(&self) {
-        for (_, mapped) in self.maps.values() {
-            let Mapped::Followed(_, plan) = mapped else { continue };
-            for (column, count) in plan.zero_dates() {
-                let schema = plan.schema();
-                let column = schema.columns.get(column).map_or("", |column| column.name.as_str());
-                tracing::info!(table = %schema.table, column, count, "zero dates became NULL");
-            }
-        }
     }
 
     /// Tells the sink how far the log is, if nothing else told it.
@@ -211,6 +214,10 @@ impl Transactions {
                 self.keep_aside(header.kind, body)?;
             }
             Event::Rows(rows) => {
+                // Those that were put aside were told of when they came.
+                if header.size > 0 {
+                    self.tell_large(&rows);
+                }
                 if !self.put_aside(&rows, header.kind, body)? {
                     self.rows(&rows, sink)?;
                 }
@@ -455,9 +462,9 @@ impl Transactions {
     fn table_map(&mut self, map: &TableMap<'_>, body: &[u8]) {
         let index = self.statements.find(map.database, map.table).and_then(|name| self.indexes.get(name)).copied();
         let mapped = match index {
-            None => Mapped::Other,
+            None => Mapped::Other(TableName::new(map.database, map.table)),
             Some(index) => match RowPlan::new(self.flavour, map, &self.tables[index.0].schema) {
-                Ok(plan) => Mapped::Followed(index, Arc::new(plan)),
+                Ok(plan) => Mapped::Followed(index, Arc::new(plan.with_zero_dates(self.zero_dates.clone()))),
                 Err(mismatch) => Mapped::Changed(index, mismatch.what),
             },
         };
@@ -469,7 +476,7 @@ impl Transactions {
             return Ok(());
         }
         let (index, plan) = match self.maps.get(&rows.table_id) {
-            Some((_, Mapped::Other)) => return Ok(()),
+            Some((_, Mapped::Other(_))) => return Ok(()),
             Some((_, Mapped::Followed(index, plan))) => (*index, Arc::clone(plan)),
             Some((_, Mapped::Changed(index, what))) => {
                 let (index, detail) = (*index, what.clone());
@@ -498,6 +505,25 @@ impl Transactions {
                 format!("column {column} of {}: {full}; lower checkpoint.bytes", self.tables[index.0].name),
             )),
         }
+    }
+
+    /// An event is held in memory whole, whatever the bounds are: the server sends it so.
+    fn tell_large(&self, rows: &RowsEvent<'_>) {
+        let bytes = rows.bytes() as u64;
+        if bytes <= self.checkpoint_bytes {
+            return;
+        }
+        let table = match self.maps.get(&rows.table_id) {
+            Some((_, Mapped::Other(name))) => name,
+            Some((_, Mapped::Followed(index, _) | Mapped::Changed(index, _))) => &self.tables[index.0].name,
+            None => return,
+        };
+        tracing::warn!(
+            %table,
+            bytes,
+            "checkpoint.bytes" = self.checkpoint_bytes,
+            "an event of the log is larger than checkpoint.bytes, and takes the memory that it needs"
+        );
     }
 
     /// Tells the sink of the present transaction, if it was not told yet.

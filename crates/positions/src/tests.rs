@@ -71,6 +71,7 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         reshapes: false,
         rows: n,
         deletes: 1,
+        nulled: 3,
         bytes: 4096,
         files: (0..files).map(|i| format!("/lake/warehouse/public/orders/data/p-{n}-{i}-data.parquet")).collect(),
         body: serde_json::json!({ "manifests": ["a", n] }),

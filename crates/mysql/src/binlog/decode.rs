@@ -7,6 +7,7 @@ use super::plan::{ColumnPlan, RowPlan, Target};
 use super::rows::{RowsEvent, RowsKind};
 use super::value::CellError;
 use super::wire::{Bits, Malformed, Reader};
+use crate::conversions::refused_zero_date;
 
 const WHAT: &str = "a row";
 
@@ -44,6 +45,8 @@ impl From<Malformed> for Fault {
 #[derive(Default)]
 struct Work<'a> {
     scratch: Scratch,
+    /// Zero dates of the present row that became NULL.
+    zero_dates: u32,
     /// Cells of the key before an update, by place in the key.
     old_key: Vec<&'a [u8]>,
     /// Documents before an update, in the order of their columns.
@@ -97,10 +100,14 @@ impl RowPlan {
         work: &mut Work<'a>,
         buffer: &mut RowBuffer,
     ) -> Result<(), Fault> {
+        work.zero_dates = 0;
         let op = match rows.kind {
             RowsKind::Insert => {
                 self.cells(reader, rows.after(), |column, cell| match &column.target {
-                    Some(target) => push(target, cell, &mut work.scratch, buffer.image(target.index)),
+                    Some(target) => {
+                        let out = buffer.image(target.index);
+                        self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out)
+                    }
                     None => Ok(()),
                 })?;
                 RowOp::Insert
@@ -108,7 +115,8 @@ impl RowPlan {
             RowsKind::Delete => {
                 self.cells(reader, rows.before(), |column, cell| match &column.target {
                     Some(target @ Target { key: Some(key), .. }) => {
-                        push(target, cell, &mut work.scratch, buffer.old_key(*key))
+                        let out = buffer.old_key(*key);
+                        self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out)
                     }
                     _ => Ok(()),
                 })?;
@@ -116,6 +124,9 @@ impl RowPlan {
             }
             RowsKind::Update => self.update(rows, reader, work, buffer)?,
         };
+        for _ in 0..work.zero_dates {
+            buffer.note_nulled();
+        }
         buffer.finish_row(op);
         Ok(())
     }
@@ -162,7 +173,7 @@ impl RowPlan {
                     Kind::push_json_diff(before, diff, &mut work.scratch, out)
                         .map_err(|error| Fault::Cell { column: target.index, error })
                 }
-                cell => push(target, cell, &mut work.scratch, out),
+                cell => self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out),
             }
         })?;
         if same_key {
@@ -171,9 +182,37 @@ impl RowPlan {
         let keys = self.columns.iter().filter_map(|column| column.target.as_ref());
         for (target, key) in keys.filter_map(|target| target.key.map(|key| (target, key))) {
             let cell = work.old_key.get(key).copied();
-            push(target, cell, &mut work.scratch, buffer.old_key(key))?;
+            self.push(target, cell, &mut work.scratch, &mut work.zero_dates, buffer.old_key(key))?;
         }
         Ok(RowOp::UpdateFrom)
+    }
+
+    /// Appends a cell, with NULL in place of a zero date where that may be.
+    fn push(
+        &self,
+        target: &Target,
+        cell: Option<&[u8]>,
+        scratch: &mut Scratch,
+        zero_dates: &mut u32,
+        out: &mut ColumnBuffer,
+    ) -> Result<(), Fault> {
+        let may_be_null = target.nullable && target.key.is_none();
+        let Some(bytes) = cell else {
+            if !may_be_null {
+                return Err(Fault::Null { column: target.index });
+            }
+            out.push_null();
+            return Ok(());
+        };
+        match target.kind.push(bytes, scratch, out) {
+            Err(CellError::ZeroDate) if may_be_null && self.zero_dates.become_null() => {
+                out.push_null();
+                *zero_dates += 1;
+                self.tell_zero_date(target);
+                Ok(())
+            }
+            pushed => pushed.map_err(|error| Fault::Cell { column: target.index, error }),
+        }
     }
 
     /// A row after a partial update begins with options, and where they say so with a bit for each document: whether it is
@@ -280,11 +319,8 @@ impl RowPlan {
         match fault {
             Fault::Wire(error) => error.into(),
             Fault::Cell { column, error: CellError::Unrepresentable { what } } => unrepresentable(column, what),
-            Fault::Cell { column, error: CellError::ZeroDate } if is_key(column) => {
-                unrepresentable(column, "a zero date, which no key can have")
-            }
             Fault::Cell { column, error: CellError::ZeroDate } => {
-                unrepresentable(column, "a zero date, and may not be NULL in the lake")
+                unrepresentable(column, refused_zero_date(is_key(column)))
             }
             Fault::Cell { column, error: CellError::Malformed { expected } } => {
                 RowFault::Malformed(Malformed::Cell { column: format!("{} of {table}", name(column)), expected })
@@ -298,25 +334,5 @@ impl RowPlan {
                 remedy: format!("run `calve reload {table}`"),
             }),
         }
-    }
-}
-
-/// Appends a cell, with NULL in place of a zero date where that may be.
-fn push(target: &Target, cell: Option<&[u8]>, scratch: &mut Scratch, out: &mut ColumnBuffer) -> Result<(), Fault> {
-    let may_be_null = target.nullable && target.key.is_none();
-    let Some(bytes) = cell else {
-        if !may_be_null {
-            return Err(Fault::Null { column: target.index });
-        }
-        out.push_null();
-        return Ok(());
-    };
-    match target.kind.push(bytes, scratch, out) {
-        Err(CellError::ZeroDate) if may_be_null => {
-            out.push_null();
-            target.note_zero_date();
-            Ok(())
-        }
-        pushed => pushed.map_err(|error| Fault::Cell { column: target.index, error }),
     }
 }

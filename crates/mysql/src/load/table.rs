@@ -1,13 +1,13 @@
 //! A table being loaded: what is selected of it, and how a row that comes back is put into its columns.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use calve_core::{Error, ErrorKind, Finding, RowBuffer, RowOp, StopReason, TableName, TableSchema};
 use mysql_async::{Row, Value};
 
 use super::cell::{Fault, Kind};
 use super::cut::{Cutter, Range};
+use crate::conversions::{ZeroDates, refused_zero_date};
 use crate::describe::catalog::CatalogTable;
 use crate::describe::missing;
 use crate::server::Server;
@@ -19,8 +19,7 @@ pub(super) struct LoadTable {
     pub(super) schema: Arc<TableSchema>,
     pub(super) estimated_rows: Option<u64>,
     kinds: Vec<Kind>,
-    /// Columns that were told about for a zero date.
-    zero_dates_told: Vec<AtomicBool>,
+    zero_dates: ZeroDates,
     pub(super) cutter: Cutter,
 }
 
@@ -52,9 +51,9 @@ impl LoadTable {
             let what = format!("table {table} has a column of a type that cannot be read");
             refused("schema changed", &Finding::error(what, "run `calve check`"))
         })?;
-        let zero_dates_told = schema.columns.iter().map(|_| AtomicBool::new(false)).collect();
         let cutter = Cutter::of(&found, &schema, piece_rows);
-        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, zero_dates_told, cutter })
+        let zero_dates = server.conversions.zero_dates.clone();
+        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, zero_dates, cutter })
     }
 
     pub(super) fn select(&self, range: &Range) -> String {
@@ -104,12 +103,14 @@ impl LoadTable {
         }
         match kind.push(value, scratch, out) {
             Ok(()) => Ok(()),
-            Err(Fault::ZeroDate) if nullable => {
+            Err(Fault::ZeroDate) if nullable && self.zero_dates.become_null() => {
                 out.push_null();
-                self.tell_zero_date(at);
+                buffer.note_nulled();
+                let name = self.schema.columns.get(at).map_or("", |column| &column.name);
+                self.zero_dates.tell(&self.schema.table, name);
                 Ok(())
             }
-            Err(Fault::ZeroDate) => Err(self.stop(at, "a zero date, which no key can have")),
+            Err(Fault::ZeroDate) => Err(self.stop(at, refused_zero_date(self.schema.key.contains(&at)))),
             Err(Fault::Unrepresentable { what }) => Err(self.stop(at, what)),
             Err(Fault::Full(_)) => Err(PieceFault::Full),
             Err(fault @ Fault::Malformed { .. }) => {
@@ -131,12 +132,5 @@ impl LoadTable {
             detail: format!("column {} of a row holds {what}", self.column(at)),
             remedy: format!("change the value in the source, then run `calve reload {}`", self.schema.table),
         })
-    }
-
-    fn tell_zero_date(&self, at: usize) {
-        let told = self.zero_dates_told.get(at).is_none_or(|told| told.swap(true, Ordering::Relaxed));
-        if !told {
-            tracing::warn!(table = %self.schema.table, column = %self.column(at), "zero dates are loaded as NULL");
-        }
     }
 }

@@ -117,7 +117,7 @@ impl Transactions {
         if self.current.as_ref().is_none_or(|current| current.xa.is_none()) {
             return Ok(false);
         }
-        if !matches!(self.maps.get(&rows.table_id), Some((_, Mapped::Other))) {
+        if !matches!(self.maps.get(&rows.table_id), Some((_, Mapped::Other(_)))) {
             self.keep_aside(kind, body)?;
         }
         Ok(true)
