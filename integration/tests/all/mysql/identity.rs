@@ -310,7 +310,14 @@ fn without_gtids_another_server_is_refused() -> anyhow::Result<()> {
         case.once_and_same(&["t"])?;
     }
     case.sql.run("set global gtid_mode = ON; insert into t values (400, 'x')")?;
-    refused(&case, &["reload"])?;
+    refused(&case, &["gtid_mode was switched on", "reload"])?;
+    reload_all_mends_it(&mut case)?;
+    // And off again.
+    case.sql.run(
+        "set global gtid_mode = ON_PERMISSIVE; set global gtid_mode = OFF_PERMISSIVE; set global gtid_mode = OFF",
+    )?;
+    case.sql.run("insert into t values (401, 'x')")?;
+    refused(&case, &["gtid_mode was switched off", "reload"])?;
     reload_all_mends_it(&mut case)?;
     case.pass()
 }
