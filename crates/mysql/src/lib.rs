@@ -18,8 +18,6 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod identity;
-#[cfg(all(test, feature = "servers"))]
-mod key_text;
 mod load;
 mod pipeline;
 mod place;

@@ -1,6 +1,6 @@
 //! Rows of an event into the buffer of a sink: each cell goes from the event's bytes straight into its column.
 
-use calve_core::{BufferFull, ChangeSink, ColumnBuffer, RowBuffer, RowOp, StopReason, TableIndex};
+use calve_core::{BufferFull, ChangeSink, ColumnBuffer, RowBuffer, RowOp, StopReason, TableIndex, show_key};
 
 use super::cell::{Kind, Scratch};
 use super::plan::{ColumnPlan, RowPlan, Target};
@@ -85,9 +85,10 @@ impl RowPlan {
                 "rows of {} were decoded with the plan of another schema",
                 self.schema.table
             );
+            let begins = reader;
             if let Err(fault) = self.row(rows, &mut reader, &mut work, buffer) {
                 buffer.discard_row();
-                return Err(self.explain(fault));
+                return Err(self.explain(fault, || self.key_of(rows, begins)));
             }
         }
         Ok(())
@@ -305,22 +306,40 @@ impl RowPlan {
         })
     }
 
-    fn explain(&self, fault: Fault) -> RowFault {
+    /// The key of a row as people read it, of an update the one before: `id = 5, region = 'eu'`.
+    fn key_of(&self, rows: &RowsEvent<'_>, mut row: Reader<'_>) -> String {
+        let mut key: Vec<ColumnBuffer> =
+            self.schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+        let mut scratch = Scratch::default();
+        let present = if rows.kind == RowsKind::Insert { rows.after() } else { rows.before() };
+        // What cannot be read is shown as a `?`.
+        let _ = self.cells(&mut row, present, |column, cell| {
+            if let Some(Target { key: Some(place), kind, .. }) = &column.target
+                && let (Some(out), Some(cell)) = (key.get_mut(*place), cell)
+            {
+                let _ = kind.push(cell, &mut scratch, out);
+            }
+            Ok(())
+        });
+        show_key(&self.schema, key.iter(), 0)
+    }
+
+    fn explain(&self, fault: Fault, key: impl FnOnce() -> String) -> RowFault {
         let table = &self.schema.table;
         let name = |column: usize| self.schema.columns.get(column).map_or("?", |column| column.name.as_str());
         let is_key = |column: usize| self.schema.key.contains(&column);
-        let unrepresentable = |column: usize, what: &str| {
+        let unrepresentable = |column: usize, what: &str, key: String| {
             RowFault::Stop(StopReason {
                 state: "unrepresentable value".into(),
-                detail: format!("column {} of a row holds {what}", name(column)),
+                detail: format!("column {} of the row with {key} holds {what}", name(column)),
                 remedy: format!("change the value in the source, then run `calve reload {table}`"),
             })
         };
         match fault {
             Fault::Wire(error) => error.into(),
-            Fault::Cell { column, error: CellError::Unrepresentable { what } } => unrepresentable(column, what),
+            Fault::Cell { column, error: CellError::Unrepresentable { what } } => unrepresentable(column, what, key()),
             Fault::Cell { column, error: CellError::ZeroDate } => {
-                unrepresentable(column, refused_zero_date(is_key(column)))
+                unrepresentable(column, refused_zero_date(is_key(column)), key())
             }
             Fault::Cell { column, error: CellError::Malformed { expected } } => {
                 RowFault::Malformed(Malformed::Cell { column: format!("{} of {table}", name(column)), expected })
@@ -330,7 +349,7 @@ impl RowPlan {
             }
             Fault::Null { column } => RowFault::Stop(StopReason {
                 state: if is_key(column) { "unrepresentable value" } else { "schema changed" }.into(),
-                detail: format!("column {} may not be NULL, and is NULL in a row", name(column)),
+                detail: format!("column {} may not be NULL, and is NULL in the row with {}", name(column), key()),
                 remedy: format!("run `calve reload {table}`"),
             }),
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use calve_core::{Error, ErrorKind, Finding, RowBuffer, RowOp, StopReason, TableName, TableSchema};
+use calve_core::{
+    ColumnBuffer, Error, ErrorKind, Finding, RowBuffer, RowOp, StopReason, TableName, TableSchema, show_key,
+};
 use mysql_async::{Row, Value};
 
 use super::cell::{Fault, Kind};
@@ -75,7 +77,7 @@ impl LoadTable {
                 Value::Bytes(value) => value.len() + 4,
                 _ => 8,
             };
-            if let Err(fault) = self.push_cell(at, *kind, value, scratch, buffer) {
+            if let Err(fault) = self.push_cell(row, at, *kind, scratch, buffer) {
                 buffer.discard_row();
                 return Err(fault);
             }
@@ -86,17 +88,18 @@ impl LoadTable {
 
     fn push_cell(
         &self,
+        row: &Row,
         at: usize,
         kind: Kind,
-        value: &Value,
         scratch: &mut Vec<u8>,
         buffer: &mut RowBuffer,
     ) -> std::result::Result<(), PieceFault> {
         let nullable = self.schema.columns.get(at).is_some_and(|column| column.nullable);
+        let value = row.as_ref(at).unwrap_or(&Value::NULL);
         let out = buffer.image(at);
         if *value == Value::NULL {
             if !nullable {
-                return Err(self.stop(at, "NULL, which the column does not allow"));
+                return Err(self.stop(row, at, "NULL, which the column does not allow"));
             }
             out.push_null();
             return Ok(());
@@ -110,8 +113,8 @@ impl LoadTable {
                 self.zero_dates.tell(&self.schema.table, name);
                 Ok(())
             }
-            Err(Fault::ZeroDate) => Err(self.stop(at, refused_zero_date(self.schema.key.contains(&at)))),
-            Err(Fault::Unrepresentable { what }) => Err(self.stop(at, what)),
+            Err(Fault::ZeroDate) => Err(self.stop(row, at, refused_zero_date(self.schema.key.contains(&at)))),
+            Err(Fault::Unrepresentable { what }) => Err(self.stop(row, at, what)),
             Err(Fault::Full(_)) => Err(PieceFault::Full),
             Err(fault @ Fault::Malformed { .. }) => {
                 let (table, column) = (&self.schema.table, self.column(at));
@@ -126,10 +129,25 @@ impl LoadTable {
         self.schema.columns.get(at).map_or_else(String::new, |column| identifier(&column.name))
     }
 
-    fn stop(&self, at: usize, what: &str) -> PieceFault {
+    /// The key of a row as people read it, with a `?` for what cannot be read.
+    fn key_of(&self, row: &Row) -> String {
+        let mut scratch = Vec::new();
+        let part = |&at: &usize| {
+            let column = self.schema.columns.get(at)?;
+            let mut out = ColumnBuffer::new(column.ty.clone());
+            if let (Some(kind), Some(value)) = (self.kinds.get(at), row.as_ref(at)) {
+                let _ = kind.push(value, &mut scratch, &mut out);
+            }
+            Some(out)
+        };
+        let key: Vec<ColumnBuffer> = self.schema.key.iter().filter_map(part).collect();
+        show_key(&self.schema, key.iter(), 0)
+    }
+
+    fn stop(&self, row: &Row, at: usize, what: &str) -> PieceFault {
         PieceFault::Stop(StopReason {
             state: "unrepresentable value".into(),
-            detail: format!("column {} of a row holds {what}", self.column(at)),
+            detail: format!("column {} of the row with {} holds {what}", self.column(at), self.key_of(row)),
             remedy: format!("change the value in the source, then run `calve reload {}`", self.schema.table),
         })
     }
