@@ -275,6 +275,10 @@ impl Stream {
 
     async fn handle(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
         while !sink.is_full() {
+            if self.transactions.has_doubtful() {
+                let (listed, end) = xa_search::prepared_now(&self.settings).await?;
+                self.transactions.learn_prepared_now(&listed, end);
+            }
             let Some(event) = self.reader.take()? else { break };
             if let Some(xid) = self.transactions.unknown_xid(event.header(), event.body())? {
                 self.reader.put_back(event);

@@ -5,6 +5,7 @@
 //! comes; of the others it hears how far the log is. Rows of an XA transaction are put aside at its PREPARE and count from
 //! its COMMIT on, which is a transaction of its own with no rows in it.
 
+mod survival;
 mod xa;
 
 use std::collections::HashMap;
@@ -177,7 +178,9 @@ impl Transactions {
             let inside = header.log_pos == 0 && self.current.is_some();
             self.place.event_ended(header.log_pos, if inside { header.size } else { 0 });
         }
-        self.inner(header, body, sink)
+        self.inner(header, body, sink)?;
+        self.give_up_gone();
+        Ok(())
     }
 
     /// An event as it is, or as it comes out of a compressed transaction.
@@ -193,6 +196,9 @@ impl Transactions {
                 if !header.is_artificial() {
                     // What a crash cut off was never committed, and has no end in the file before this one.
                     self.cut_off(sink);
+                    if description.created != 0 {
+                        self.server_began();
+                    }
                     self.quiet_end();
                 }
             }
