@@ -38,6 +38,8 @@ pub(crate) struct Carried {
     pub(crate) reload: BTreeSet<TableName>,
     /// With `once`: the end of the log when the first session began.
     pub(crate) target: Option<Position>,
+    /// The last session completed a checkpoint.
+    pub(crate) advanced: bool,
     /// Checkpoints begun by this process.
     pub(crate) minted: u64,
 }
@@ -104,6 +106,7 @@ pub(crate) async fn session(
     let result =
         run(ports.source.as_mut(), control, carried, &found, &plan, unreadable, &mut committer, &mut notices).await;
     committer.discard_uncommitted().await;
+    carried.advanced = committer.ledger.sealed.is_some();
     carried.minted = committer.minted;
     while let Ok(notice) = notices.try_recv() {
         if let Notice::Acknowledge(position) = notice {
