@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use calve_core::{
-    ChangeSink, Error, ErrorKind, LastGtid, Position, Result, RowOp, SourceTable, StopReason, TableIndex, TableName,
-    TransactionPoint,
+    BinlogOffset, ChangeSink, Error, ErrorKind, LastGtid, Position, Result, RowOp, SourceTable, StopReason, TableIndex,
+    TableName, TransactionPoint,
 };
 
 use crate::binlog::Flavour;
@@ -126,6 +126,11 @@ impl Transactions {
     pub(crate) fn with_settings(self, settings: &MySqlSettings) -> Self {
         let zero_dates = settings.conversions.zero_dates.clone();
         Self { zero_dates, checkpoint_bytes: settings.checkpoint_bytes, ..self }
+    }
+
+    /// See [`Place::know`].
+    pub(crate) fn know_place(&mut self, at: BinlogOffset) {
+        self.place.know(at);
     }
 
     /// What comes next is in this file, from its beginning on.
