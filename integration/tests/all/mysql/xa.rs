@@ -174,7 +174,11 @@ fn a_prepared_transaction_that_the_server_lost_is_given_up(version: &str) -> any
     let mut happened = false;
     for attempt in 0..10 {
         case.sql.run("set global innodb_flush_log_at_timeout = 2700; set global innodb_flush_log_at_trx_commit = 0")?;
-        prepare(&case, "lost", &format!("insert into t values ({}, 'lost'); update u set v = 'lost' where id = 2", 20 + attempt))?;
+        prepare(
+            &case,
+            "lost",
+            &format!("insert into t values ({}, 'lost'); update u set v = 'lost' where id = 2", 20 + attempt),
+        )?;
         prepare(&case, "again", &format!("insert into t values ({}, 'lost')", 40 + attempt))?;
         server.restart(Stop::Kill, &Options::default())?;
         case.sql = Sql::connect_patiently(&url, Duration::from_secs(30))?;
