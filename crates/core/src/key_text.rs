@@ -143,6 +143,7 @@ mod tests {
             (ColumnType::Uuid, &|out| out.push_uuid([0x11; 16]), "'11111111-1111-1111-1111-111111111111'"),
         ];
         let columns = cells.iter().enumerate().map(|(at, (ty, ..))| Column {
+            id: 0,
             name: format!("k{at}"),
             ty: ty.clone(),
             nullable: false,

@@ -453,6 +453,7 @@ mod tests {
             replace,
             rows: 1,
             deletes: 0,
+            reshapes: false,
             nulled,
             bytes: 0,
             files: Vec::new(),
