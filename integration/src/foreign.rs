@@ -73,6 +73,44 @@ impl Drop for CatalogLock {
     }
 }
 
+/// Has the catalog refuse every commit, each with an error, until it goes.
+#[derive(Debug)]
+pub struct CatalogRefusal {
+    catalog: PathBuf,
+}
+
+impl CatalogRefusal {
+    /// What the catalog says when it refuses.
+    pub const SAYS: &str = "no commit for now";
+
+    /// From now on.
+    pub fn begin(lake: &Lake) -> anyhow::Result<Self> {
+        let refusal = Self { catalog: lake.catalog() };
+        let says = Self::SAYS;
+        refusal.run(&format!(
+            "create trigger refusal before update on iceberg_tables begin select raise(abort, '{says}'); end"
+        ))?;
+        Ok(refusal)
+    }
+
+    fn run(&self, sql: &str) -> anyhow::Result<()> {
+        let program = "import sqlite3, sys\n\
+                       with sqlite3.connect(sys.argv[1], timeout=30) as connection:\n\
+                       \x20   connection.execute(sys.argv[2])";
+        let done = Command::new("python3").args(["-c", program]).arg(&self.catalog).arg(sql).output();
+        let done = done.context("running python3")?;
+        ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        Ok(())
+    }
+}
+
+impl Drop for CatalogRefusal {
+    fn drop(&mut self) {
+        // Where it stays, the test that waits for a commit says so.
+        let _ = self.run("drop trigger refusal");
+    }
+}
+
 /// Has Spark rewrite all files of a table into one, deletes applied. Spark has no driver for the lake's catalog, so it
 /// works on the table as one of a Hadoop catalog, whose layout the warehouse happens to have, and what it made is then put
 /// into the lake's catalog, by compare and swap.

@@ -71,18 +71,6 @@ pub(crate) fn date(days: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// `18:30:05.000123`, from microseconds since midnight.
-pub(crate) fn time_of_day(micros: i64) -> String {
-    let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
-    format!("{:02}:{:02}:{:02}.{micros:06}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-/// `2026-11-29 18:30:05.000123`, from microseconds since 1970-01-01.
-pub(crate) fn timestamp(micros: i64) -> String {
-    const DAY: i64 = 86_400_000_000;
-    format!("{} {}", date(micros.div_euclid(DAY)), time_of_day(micros.rem_euclid(DAY)))
-}
-
 /// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar. Years are taken to begin in
 /// March, so that the leap day is the last of its year; eras are 400 years, each 146,097 days.
 fn civil(days: i64) -> (i64, i64, i64) {

@@ -7,7 +7,7 @@ use calve_core::{Error, ErrorKind, Result, TableName};
 use calve_iceberg::{
     CatalogSettings, DEFAULT_CATALOG_NAME, IcebergLake, LakeSettings, SnapshotRetentionSettings, Target,
 };
-use calve_mysql::MySqlSettings;
+use calve_mysql::{Conversions, MySqlSettings, OnZeroDate, ZeroDates};
 use calve_postgres::PostgresSettings;
 use uuid::Uuid;
 
@@ -34,6 +34,15 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
             Database::MySql(MySqlSettings {
                 server_id: settings.server_id.unwrap_or(defaults.server_id),
                 load_parallelism: settings.load_parallelism,
+                checkpoint_bytes: settings.checkpoint.bytes,
+                conversions: Conversions {
+                    tinyint1_as_boolean: settings.tinyint1_as_boolean,
+                    zero_dates: ZeroDates::new(if settings.zero_dates_become_null {
+                        OnZeroDate::Null
+                    } else {
+                        OnZeroDate::Error
+                    }),
+                },
                 ..defaults
             })
         }

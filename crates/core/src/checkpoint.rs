@@ -78,6 +78,9 @@ pub struct StagedDelta {
     /// Whether its snapshot gives the table another schema.
     #[serde(default)]
     pub reshapes: bool,
+    /// Values read for it that became NULL because the lake cannot hold them; whoever had it written says so.
+    #[serde(default)]
+    pub nulled: u64,
     /// Bytes of all files.
     pub bytes: u64,
     /// Every file written, manifests included, by its path in the lake.

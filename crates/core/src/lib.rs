@@ -10,6 +10,7 @@ mod error;
 mod evolution;
 mod finding;
 mod key;
+mod key_text;
 mod lake;
 mod position;
 mod positions;
@@ -25,7 +26,8 @@ pub use column::{BufferFull, ColumnBuffer, Values};
 pub use error::{Error, ErrorKind, Result};
 pub use evolution::{Evolution, SchemaChange};
 pub use finding::{Finding, Severity};
-pub use key::encode_key;
+pub use key::{decode_key, encode_key};
+pub use key_text::{cell_text, show_key};
 pub use lake::{
     CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Lake, LakeTable, LakeVersion, LoadWriter, Onto,
     TableCommit,

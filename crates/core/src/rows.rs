@@ -37,6 +37,7 @@ pub struct Mark {
     ops: usize,
     images: usize,
     old_keys: usize,
+    nulled: u64,
 }
 
 /// The changes of one table, in log order, under one schema.
@@ -51,6 +52,8 @@ pub struct RowBuffer {
     images: Vec<ColumnBuffer>,
     old_keys: Vec<ColumnBuffer>,
     end: Mark,
+    /// Of the entry that is not finished.
+    nulled: u64,
 }
 
 impl RowBuffer {
@@ -58,7 +61,7 @@ impl RowBuffer {
     pub fn new(schema: Arc<TableSchema>) -> Self {
         let images = schema.columns.iter().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
         let old_keys = schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
-        Self { schema, ops: Vec::new(), images, old_keys, end: Mark::default() }
+        Self { schema, ops: Vec::new(), images, old_keys, end: Mark::default(), nulled: 0 }
     }
 
     /// The schema all rows have.
@@ -96,7 +99,19 @@ impl RowBuffer {
             self.schema.table
         );
         self.ops.push(op);
+        end.nulled += std::mem::take(&mut self.nulled);
         self.end = end;
+    }
+
+    /// The source had a value for a cell of the present entry that the lake cannot hold, and NULL was appended instead, as a
+    /// policy says. Counted with the entry.
+    pub fn note_nulled(&mut self) {
+        self.nulled += 1;
+    }
+
+    /// Values that became NULL because the lake cannot hold them.
+    pub fn nulled(&self) -> u64 {
+        self.end.nulled
     }
 
     /// Forgets the cells appended since the last finished entry.
@@ -134,6 +149,7 @@ impl RowBuffer {
             column.truncate(mark.old_keys);
         }
         self.end = mark;
+        self.nulled = 0;
     }
 
     /// Moves the entries after `mark` into a buffer of their own.
@@ -143,6 +159,7 @@ impl RowBuffer {
             ops: self.end.ops - mark.ops,
             images: self.end.images - mark.images,
             old_keys: self.end.old_keys - mark.old_keys,
+            nulled: self.end.nulled - mark.nulled,
         };
         let tail = Self {
             schema: Arc::clone(&self.schema),
@@ -150,6 +167,7 @@ impl RowBuffer {
             images: self.images.iter_mut().map(|column| column.split_off(mark.images)).collect(),
             old_keys: self.old_keys.iter_mut().map(|column| column.split_off(mark.old_keys)).collect(),
             end,
+            nulled: std::mem::take(&mut self.nulled),
         };
         self.end = mark;
         tail

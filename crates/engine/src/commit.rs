@@ -165,7 +165,11 @@ impl Committer<'_> {
                 let onto = if *standing == Standing::Loading { Onto::Load } else { Onto::Table };
                 let trusted = settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
                 let inserts = if trusted { Inserts::AreNew } else { Inserts::MayExist };
-                async move { Ok::<_, Error>((index, writer.write(name, encode_job(rows, inserts), onto).await?)) }
+                async move {
+                    let nulled = rows.nulled();
+                    let delta = writer.write(name, encode_job(rows, inserts), onto).await?;
+                    Ok::<_, Error>((index, StagedDelta { nulled, ..delta }))
+                }
             });
         // Collected first: a stream over borrowed closures is not nameable as Send.
         let jobs: Vec<_> = jobs.collect();

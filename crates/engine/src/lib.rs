@@ -69,6 +69,7 @@ pub async fn run(mut ports: Ports, settings: Settings, control: Control) -> Resu
     loop {
         carried.reload.extend(control.take_reloads());
         let began = ports.environment.now();
+        carried.advanced = false;
         let result = session(&mut ports, &settings, &control, &mut carried).await;
         if control.wants_shutdown() {
             return match result {
@@ -76,7 +77,8 @@ pub async fn run(mut ports: Ports, settings: Settings, control: Control) -> Resu
                 _ => Ok(()),
             };
         }
-        if ports.environment.now().saturating_sub(began) > CALM {
+        // What got somewhere is not the trouble that was waited out before.
+        if carried.advanced || ports.environment.now().saturating_sub(began) > CALM {
             backoff = Backoff::default();
         }
         let (what, error) = match result {

@@ -51,9 +51,10 @@ impl Load<'_> {
                     if failed.contains(&name) {
                         continue;
                     }
-                    let count = rows.len() as u64;
+                    let (count, nulled) = (rows.len() as u64, rows.nulled());
                     let table = self.open(open, &name).await?;
                     table.rows += count;
+                    table.nulled += nulled;
                     table.writer.append(rows).await?;
                     let rows = table.rows;
                     let estimated = self.reader.estimated_rows(&name);
@@ -65,7 +66,7 @@ impl Load<'_> {
                     }
                     self.open(open, &name).await?;
                     let Some(table) = open.remove(&name) else { continue };
-                    let delta = table.writer.finish().await?;
+                    let delta = StagedDelta { nulled: table.nulled, ..table.writer.finish().await? };
                     let position = self.reader.position().clone();
                     self.finish(&name, |table| Finished::Staged { table, delta, position }).await;
                 }
@@ -87,7 +88,7 @@ impl Load<'_> {
             let schema = self.reader.schema(name).ok_or_else(|| {
                 Error::new(ErrorKind::Bug, format!("a load brought rows of {name}, which was not asked for"))
             })?;
-            open.insert(name.clone(), Open { writer: self.writer.start_load(schema).await?, rows: 0 });
+            open.insert(name.clone(), Open { writer: self.writer.start_load(schema).await?, rows: 0, nulled: 0 });
         }
         Ok(open.get_mut(name).expect("inserted where it was missing"))
     }
@@ -104,4 +105,5 @@ impl Load<'_> {
 struct Open {
     writer: Box<dyn LoadWriter>,
     rows: u64,
+    nulled: u64,
 }

@@ -314,6 +314,28 @@ mod tests {
         }
     }
 
+    /// Read again from a log that was reset, or from another server, a table stands where the log's names may be smaller than
+    /// those that local state remembers, or the same for other transactions. Believed, they would leave out what is between.
+    #[test]
+    fn local_state_of_before_a_table_was_read_again_is_not_believed() {
+        let (before, after) = (CheckpointId(Uuid::from_u128(6)), CheckpointId(Uuid::from_u128(7)));
+        let names = [TableName::new("shop", "a"), TableName::new("shop", "b")];
+        let set = |load| MemberDigest::of(names.iter().map(|name| (name, load)));
+        let tables = [table("a", "postgres:0/5", &[], Vec::new()), table("b", "postgres:0/9", &[], Vec::new())];
+        let begin = at("postgres:0/1");
+        for (saved, members, read) in [
+            // One table confirms that the log is so far, and the other had no change since: what local state is for.
+            ("postgres:0/9", set(after), "postgres:0/9"),
+            ("postgres:0/9", set(before), "postgres:0/5"),
+            // Nothing in the lake is so far.
+            ("postgres:0/A", set(after), "postgres:0/5"),
+        ] {
+            let saved = SavedState { position: Some((at(saved), members)), intents: Vec::new() };
+            let plan = recover(&tables, &saved, &begin, &begin, Rules::default()).unwrap();
+            assert_eq!(plan.read, at(read), "{saved:?}");
+        }
+    }
+
     /// The digests of sets have no order, so neither may be the one that decides.
     #[test]
     fn completeness_recorded_in_other_words_refuses_nothing() {

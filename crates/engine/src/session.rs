@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use calve_core::{
-    Error, ErrorKind, LogState, Position, Result, SavedState, SourceTable, StopMark, StopReason, TableIndex, TableName,
+    Error, ErrorKind, LogState, Position, Result, SavedState, SourceIdentity, SourceTable, Stamp, StopMark, StopReason,
+    TableIndex, TableName,
 };
 use tokio::sync::mpsc;
 
@@ -37,6 +38,8 @@ pub(crate) struct Carried {
     pub(crate) reload: BTreeSet<TableName>,
     /// With `once`: the end of the log when the first session began.
     pub(crate) target: Option<Position>,
+    /// The last session completed a checkpoint.
+    pub(crate) advanced: bool,
     /// Checkpoints begun by this process.
     pub(crate) minted: u64,
 }
@@ -61,8 +64,19 @@ pub(crate) async fn session(
         ports.observer.event(&Event::Retrying { what, error: describe(&error), after: std::time::Duration::ZERO });
         SavedState::default()
     });
-    let plan = recover(&found, &saved, &acknowledged, &log.fresh, settings.rules)?;
-    check_log(ports, &found, &plan, &log)?;
+    let plan = match recover(&found, &saved, &acknowledged, &log.fresh, settings.rules) {
+        Ok(plan) => plan,
+        Err(gap) => {
+            // That the log is another says more than that it begins too late.
+            let following = found.iter().filter(|table| !table.reload && table.lake.stopped.is_none());
+            let stamps = following.filter_map(|table| table.lake.stamp.as_ref());
+            check_log(ports, stamps.map(|stamp| (stamp, &stamp.position)), &log)?;
+            return Err(gap);
+        }
+    };
+    let streaming = found.iter().zip(&plan.tables).filter(|(_, planned)| planned.fate == Fate::Stream);
+    let stands = streaming.filter_map(|(table, planned)| table.lake.stamp.as_ref().zip(planned.bound.as_ref()));
+    check_log(ports, stands, &log)?;
     let unreadable = describe_loads(ports, &mut found, &plan).await?;
 
     let (notice_sender, mut notices) = mpsc::unbounded_channel();
@@ -92,6 +106,7 @@ pub(crate) async fn session(
     let result =
         run(ports.source.as_mut(), control, carried, &found, &plan, unreadable, &mut committer, &mut notices).await;
     committer.discard_uncommitted().await;
+    carried.advanced = committer.ledger.sealed.is_some();
     carried.minted = committer.minted;
     while let Ok(notice) = notices.try_recv() {
         if let Notice::Acknowledge(position) = notice {
@@ -154,14 +169,12 @@ async fn keep_log(ports: &mut Ports, found: &[Found], unkept: bool) -> Result<Lo
     if log.acknowledged.is_some() { Ok(log) } else { ports.source.keep_log().await }
 }
 
-/// The log must be the one that every streaming table remembers.
-fn check_log(ports: &Ports, found: &[Found], plan: &Plan, log: &LogState) -> Result<()> {
-    let mut smallest: BTreeMap<&str, (&calve_core::SourceIdentity, Position)> = BTreeMap::new();
-    for (table, planned) in found.iter().zip(&plan.tables) {
-        if let (Fate::Stream, Some(stamp), Some(bound)) = (&planned.fate, &table.lake.stamp, &planned.bound) {
-            let at = smallest.entry(&stamp.source.0).or_insert_with(|| (&stamp.source, bound.clone()));
-            at.1 = at.1.meet(bound);
-        }
+/// The log must be the one that every table remembers that reads on, each from where it stands.
+fn check_log<'a>(ports: &Ports, tables: impl Iterator<Item = (&'a Stamp, &'a Position)>, log: &LogState) -> Result<()> {
+    let mut smallest: BTreeMap<&str, (&SourceIdentity, Position)> = BTreeMap::new();
+    for (stamp, stands) in tables {
+        let at = smallest.entry(&stamp.source.0).or_insert_with(|| (&stamp.source, stands.clone()));
+        at.1 = at.1.meet(stands);
     }
     smallest.values().try_for_each(|(identity, at)| ports.source.same_log(log, identity, at))
 }

@@ -249,6 +249,7 @@ pub(crate) async fn stage(
         reshapes: layout.evolves.is_some(),
         rows: body.added.records,
         deletes: body.added.equality_deletes,
+        nulled: 0,
         bytes: body.added.bytes + lengths,
         files,
         body: serde_json::to_value(&body).map_err(|e| {

@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use calve_core::{
-    CheckpointId, CompleteTo, Error, ErrorKind, MemberDigest, Position, Result, SourceIdentity, Stamp, StopMark,
-    TableName, TableSchema,
+    CheckpointId, CompleteTo, Error, ErrorKind, MemberDigest, Position, Result, SourceIdentity, StagedDelta, Stamp,
+    StopMark, TableName, TableSchema,
 };
 use iceberg::spec::{SnapshotRef, TableMetadata};
 use uuid::Uuid;
@@ -36,6 +36,8 @@ const PART: &str = "calve.part";
 const COMPLETE_TO: &str = "calve.complete-to.";
 /// `calve.member-of.<digest>`.
 const MEMBER_OF: &str = "calve.member-of.";
+/// Values read since the load, the load's own among them, that became NULL because the lake cannot hold them.
+const NULLED: &str = "calve.nulled-values";
 /// The stop mark as JSON.
 const STOPPED: &str = "calve.stopped";
 
@@ -48,6 +50,7 @@ pub(crate) struct Marks {
     pub(crate) complete_to: Vec<CompleteTo>,
     pub(crate) member_of: BTreeSet<MemberDigest>,
     pub(crate) stopped: Option<StopMark>,
+    pub(crate) nulled: u64,
 }
 
 /// Changes to a table's properties.
@@ -138,7 +141,12 @@ impl Marks {
             None => None,
             Some(text) => Some(parse_json(source, STOPPED, text)?),
         };
-        Ok(Self { stamp: read_stamp(properties, schema.as_ref(), source)?, schema, complete_to, member_of, stopped })
+        let nulled = match properties.get(NULLED) {
+            None => 0,
+            Some(text) => text.parse().map_err(|_| damaged(source, NULLED))?,
+        };
+        let stamp = read_stamp(properties, schema.as_ref(), source)?;
+        Ok(Self { stamp, schema, complete_to, member_of, stopped, nulled })
     }
 }
 
@@ -192,6 +200,15 @@ pub(crate) fn part_summary(pipeline: &str, part: usize, of: usize, summary: &mut
 /// The completeness recorded in a snapshot's summary, for those who read history.
 pub(crate) fn complete_to_summary(complete_to: &CompleteTo, summary: &mut HashMap<String, String>) {
     summary.insert(format!("{COMPLETE_TO}{}", complete_to.members), complete_to.position.to_string());
+}
+
+/// Counts the values of these deltas that became NULL; a table that is replaced begins anew.
+pub(crate) fn nulled_properties(now: &Marks, deltas: &[StagedDelta], changes: &mut PropertyChanges) {
+    let count = |nulled, delta: &StagedDelta| if delta.replace { delta.nulled } else { nulled + delta.nulled };
+    let nulled = deltas.iter().fold(now.nulled, count);
+    if nulled != now.nulled {
+        changes.set.insert(NULLED.to_owned(), nulled.to_string());
+    }
 }
 
 /// The stop mark, or its removal.
@@ -427,6 +444,33 @@ mod tests {
         let marks = record(&mut properties, &complete(set, 12), &none, &BTreeSet::from([other]));
         assert_eq!(marks.complete_to, [complete(set, 12)]);
         assert_eq!(marks.member_of, BTreeSet::from([set]));
+    }
+
+    #[test]
+    fn values_that_became_null_are_counted_from_the_load_on() {
+        let mut properties = owner_properties("p", &schema()).unwrap();
+        let delta = |replace, nulled| StagedDelta {
+            replace,
+            rows: 1,
+            deletes: 0,
+            reshapes: false,
+            nulled,
+            bytes: 0,
+            files: Vec::new(),
+            body: serde_json::Value::Null,
+        };
+        for (deltas, expected) in [
+            (vec![delta(true, 2), delta(false, 1)], 3),
+            (vec![delta(false, 0)], 3),
+            (vec![delta(false, 4), delta(false, 1)], 8),
+            (vec![delta(false, 9), delta(true, 1), delta(false, 1)], 2),
+            (vec![delta(true, 0)], 0),
+        ] {
+            let now = Marks::read(&properties, &table()).unwrap();
+            let mut changes = PropertyChanges::default();
+            nulled_properties(&now, &deltas, &mut changes);
+            assert_eq!(apply(&mut properties, changes).nulled, expected, "{deltas:?}");
+        }
     }
 
     #[test]

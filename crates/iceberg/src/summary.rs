@@ -17,6 +17,8 @@ pub struct TableSummary {
     pub stamp: Option<Stamp>,
     /// Somebody moved the main branch away from the stamp.
     pub rolled_back: bool,
+    /// Values read since the load, the load's own among them, that became NULL because the lake cannot hold them.
+    pub nulled: u64,
     /// Set while the table is stopped.
     pub stopped: Option<StopMark>,
     /// The current snapshot.
@@ -52,6 +54,7 @@ impl IcebergLake {
             metadata_location: known.at.location.clone(),
             stamp: known.marks.stamp.clone(),
             rolled_back: stamp::rolled_back(metadata, known.marks.stamp.as_ref()),
+            nulled: known.marks.nulled,
             stopped: known.marks.stopped.clone(),
             snapshot: current.map(|snapshot| snapshot.snapshot_id()),
             committed_at_ms: current.map(|snapshot| snapshot.timestamp_ms()),

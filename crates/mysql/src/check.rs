@@ -19,7 +19,7 @@ use crate::settings::MySqlSettings;
 /// What keeps this pipeline from replicating these tables, or will trouble it later. Errors first.
 pub async fn check(settings: &MySqlSettings, tables: &[TableName]) -> Result<Vec<Finding>> {
     let mut conn = connection::open(&settings.connect).await?;
-    let server = Server::read(&mut conn).await?;
+    let server = Server { conversions: settings.conversions.clone(), ..Server::read(&mut conn).await? };
     if let Some(too_old) = server::too_old(&server) {
         return Ok(vec![too_old]);
     }

@@ -82,9 +82,10 @@ impl CatalogTable {
     /// Columns by name, each with its types or why it has none.
     fn columns<'a>(&'a self, server: &'a Server) -> Vec<(&'a str, std::result::Result<Column, Unsupported>)> {
         let of = |column: &CatalogColumn| {
-            let (ty, native) = column_type(server.flavour, &column.ty)?;
+            let (ty, native) = column_type(server.flavour, &server.conversions, &column.ty)?;
             let in_key = self.key.iter().any(|part| part.column == column.name);
-            // A zero date becomes NULL even where the source allows none; in a key it stops the table.
+            // A zero date becomes NULL even where the source allows none; in a key it stops the table. Where the pipeline wants
+            // that everywhere, the column may be NULL all the same: so it can change its mind without loading anew.
             let may_be_zero = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
             let nullable = column.nullable || (may_be_zero && !in_key);
             Ok(Column { id: 0, name: column.name.clone(), ty, nullable, native })

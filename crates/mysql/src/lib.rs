@@ -9,6 +9,7 @@ mod charset;
 mod check;
 mod config;
 mod connection;
+mod conversions;
 mod ddl;
 mod describe;
 mod effects;
@@ -17,8 +18,6 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod identity;
-#[cfg(all(test, feature = "servers"))]
-mod key_text;
 mod load;
 mod pipeline;
 mod place;
@@ -38,6 +37,7 @@ mod xa_search;
 
 pub use check::check;
 pub use config::{ConnectConfig, Host, RootCertificates, SslMode};
+pub use conversions::{Conversions, OnZeroDate, ZeroDates};
 pub use pipeline::list_tables;
 pub use settings::MySqlSettings;
 pub use source::MySqlSource;

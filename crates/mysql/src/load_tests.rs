@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use calve_core::{BinlogOffset, BinlogPosition, ColumnType};
+use calve_core::{BinlogOffset, BinlogPosition, ColumnBuffer, ColumnType, cell_text};
 use calve_testkit::servers::{
     BINLOG_SERVERS, Database, Kind as ServerKind, Options, REPLICATION_USER, Server as TestServer,
 };
@@ -11,13 +11,23 @@ use calve_testkit::servers::{
 use mysql_async::{Row, Value};
 
 use super::*;
-use crate::key_text::cell_text;
 
 struct Fixture {
     database: Database,
     connect: ConnectConfig,
     admin: Conn,
     server: Server,
+}
+
+/// A cell as MySQL prints it.
+fn printed(column: &ColumnBuffer, row: usize) -> Option<String> {
+    let text = cell_text(column, row)?;
+    Some(match column.column_type() {
+        ColumnType::Boolean => u8::from(text == "true").to_string(),
+        ColumnType::Binary => text.replacen("\\x", "0x", 1),
+        ColumnType::TimestampTz => text.trim_end_matches("+00").to_owned(),
+        _ => text,
+    })
 }
 
 /// A database of its own on a server that tests share.
@@ -104,7 +114,7 @@ async fn drain(
                 assert!(ops.len() <= BUFFER_ROWS);
                 let of_table = loaded.entry(table.name).or_default();
                 for row in 0..ops.len() {
-                    of_table.push(images.iter().map(|column| cell_text(column, row)).collect());
+                    of_table.push(images.iter().map(|column| printed(column, row)).collect());
                 }
             }
             LoadEvent::Done(table) => {
@@ -363,7 +373,7 @@ async fn a_value_that_does_not_fit_stops_its_table_only() {
         let (loaded, failed) = drain(&mut reader).await;
         assert_eq!(loaded["good"].len(), 2, "{of:?}");
         for (name, state, expected) in [
-            ("late", "unrepresentable value", "column `t` of a row holds a TIME of 24:00:00"),
+            ("late", "unrepresentable value", "column `t` of the row with id = 2 holds a TIME of 24:00:00"),
             ("negative", "unrepresentable value", "a negative TIME"),
             ("zero", "unrepresentable value", "a zero date"),
             ("nokey", "schema changed", "no primary key"),

@@ -59,6 +59,8 @@ pub(crate) struct Place {
     naming: Naming,
     /// End of the last event that came; None before the first of this connection.
     at: Option<BinlogOffset>,
+    /// Up to here the log holds nothing beyond the position that reading began at.
+    known: Option<BinlogOffset>,
     /// When the present file was begun, seconds since 1970-01-01 UTC.
     created: u32,
 }
@@ -83,7 +85,13 @@ impl Place {
             }
         };
         let created = if let Position::Binlog(at) = from { at.created } else { 0 };
-        Ok(Self { naming, at: None, created })
+        Ok(Self { naming, at: None, known: None, created })
+    }
+
+    /// Up to this place the log of this very server holds nothing beyond the position that reading begins at. MariaDB does not
+    /// say so before its first heartbeat: it sends the beginning of a file, and passes over what was read.
+    pub(crate) fn know(&mut self, at: BinlogOffset) {
+        self.known = Some(at);
     }
 
     /// End of the last event that came.
@@ -225,11 +233,10 @@ impl Place {
 
     /// The position after the last transaction that is over.
     pub(crate) fn position(&self) -> Position {
+        let at = self.at.as_ref().max(self.known.as_ref()).cloned();
         match &self.naming {
-            Naming::Gtid(position) => Position::MySql(GtidPosition { at: self.at.clone(), ..position.clone() }),
-            Naming::MariaDb { domains, .. } => {
-                Position::MariaDb(MariaDbPosition { domains: Arc::clone(domains), at: self.at.clone() })
-            }
+            Naming::Gtid(position) => Position::MySql(GtidPosition { at, ..position.clone() }),
+            Naming::MariaDb { domains, .. } => Position::MariaDb(MariaDbPosition { domains: Arc::clone(domains), at }),
             Naming::Offset { applied, created, open } => Position::Binlog(BinlogPosition {
                 applied: applied.clone(),
                 resume: open.iter().min().cloned(),
@@ -334,6 +341,25 @@ mod tests {
         place.decided(&maria(6));
         check(&place, "mariadb:0-1-7");
         assert!(place.ended(&maria(7)).is_err());
+    }
+
+    #[test]
+    fn a_place_that_is_known_stands_until_reading_is_beyond_it() {
+        let mut place = place("mariadb:0-1-4");
+        let offset = |text: &str| text.parse::<BinlogOffset>().unwrap();
+        let stands =
+            |place: &Place, expected: &str| assert_eq!(place.position().binlog_offset(), Some(&offset(expected)));
+        place.rotate("b.000002", 4);
+        stands(&place, "b.000002:4");
+        place.know(offset("b.000002:900"));
+        stands(&place, "b.000002:900");
+        place.event_ended(256, 0);
+        stands(&place, "b.000002:900");
+        assert_eq!(place.at(), Some(&offset("b.000002:256")));
+        place.event_ended(1000, 0);
+        stands(&place, "b.000002:1000");
+        place.rotate("b.000003", 4);
+        stands(&place, "b.000003:4");
     }
 
     #[test]

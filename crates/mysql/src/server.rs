@@ -8,6 +8,7 @@ use mysql_async::{Conn, Row};
 use uuid::Uuid;
 
 pub(crate) use crate::binlog::Flavour;
+use crate::conversions::Conversions;
 use crate::error::sql_error;
 
 /// The server and its settings, as of one question. Settings that a server does not have are empty.
@@ -35,6 +36,8 @@ pub(crate) struct Server {
     pub(crate) expire_logs_days: f64,
     /// Whether changes that foreign keys make to other tables are in the log: MySQL from 9.6 on, unless told otherwise.
     pub(crate) logs_cascades: bool,
+    /// Not the server's: what the pipeline chose of how to read it.
+    pub(crate) conversions: Conversions,
 }
 
 const VARIABLES: &[&str] = &[
@@ -87,6 +90,7 @@ impl Server {
             binlog_expire_logs_seconds: text("binlog_expire_logs_seconds").parse().unwrap_or(0),
             expire_logs_days: text("expire_logs_days").parse().unwrap_or(0.0),
             logs_cascades: variables.contains_key("innodb_native_foreign_keys") && !on("innodb_native_foreign_keys"),
+            conversions: Conversions::default(),
             version_text,
         }
     }

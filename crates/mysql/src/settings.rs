@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sha2::Digest;
 
 use crate::config::ConnectConfig;
+use crate::conversions::Conversions;
 
 /// Replica numbers that calve takes for itself. People count from 1; cloud services use larger ones, below this.
 const FIRST_SERVER_ID: u32 = 0x8000_0000;
@@ -20,6 +21,10 @@ pub struct MySqlSettings {
     pub load_parallelism: usize,
     /// Bytes of the stream read ahead of the decoder.
     pub read_ahead_bytes: usize,
+    /// How values become those of the lake, where that is a choice.
+    pub conversions: Conversions,
+    /// Bytes that a checkpoint is meant to take. An event beyond it costs what it is, and is told of.
+    pub checkpoint_bytes: u64,
     /// Where transactions too large for memory are put meanwhile.
     pub spill_dir: PathBuf,
 }
@@ -35,6 +40,8 @@ impl MySqlSettings {
             server_id: FIRST_SERVER_ID | hash,
             load_parallelism: 2,
             read_ahead_bytes: 16 << 20,
+            conversions: Conversions::default(),
+            checkpoint_bytes: u64::MAX,
             spill_dir: std::env::temp_dir(),
         }
     }

@@ -36,6 +36,8 @@ pub struct MySqlSource {
     /// As it was found last.
     server: Option<Server>,
     reach: LogReach,
+    /// The end of its log then.
+    end: Option<Position>,
     /// MariaDB: the tables were read from this very server, so that places in its files mean the same.
     same_server: AtomicBool,
     stream: Option<Stream>,
@@ -56,6 +58,7 @@ impl MySqlSource {
             conn: None,
             server: None,
             reach: LogReach::default(),
+            end: None,
             same_server: AtomicBool::new(false),
             stream: None,
         }
@@ -125,8 +128,8 @@ pub(crate) async fn log_ends(conn: &mut Conn, server: &Server) -> Result<LogEnds
 }
 
 /// Looks at the server, and refuses one whose log cannot be read row by row.
-pub(crate) async fn read_server(conn: &mut Conn) -> Result<Server> {
-    let server = Server::read(conn).await?;
+pub(crate) async fn read_server(conn: &mut Conn, settings: &MySqlSettings) -> Result<Server> {
+    let server = Server { conversions: settings.conversions.clone(), ..Server::read(conn).await? };
     if !server.log_bin {
         return Err(Error::new(
             ErrorKind::Config,
@@ -139,12 +142,14 @@ pub(crate) async fn read_server(conn: &mut Conn) -> Result<Server> {
 #[async_trait]
 impl ChangeSource for MySqlSource {
     async fn log_state(&mut self) -> Result<LogState> {
+        let settings = self.settings.clone();
         let conn = self.conn().await?;
-        let server = read_server(conn).await?;
+        let server = read_server(conn, &settings).await?;
         let LogEnds { purged, end, reach } = log_ends(conn, &server).await?;
         let identity = LogIdentity::of(&server).to_source()?;
         self.server = Some(server);
         self.reach = reach;
+        self.end = Some(end.clone());
         // Nothing is kept for anybody: the log is there as long as the server keeps it.
         Ok(LogState { identity, acknowledged: Some(purged), fresh: end.clone(), end })
     }
@@ -171,17 +176,21 @@ impl ChangeSource for MySqlSource {
 
     async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
         let server = self.server()?.clone();
-        self.same_content(from).await?;
+        let is_known = self.same_content(from).await?;
         let again = self.last_to_compare(from);
         let reader = BinlogReader::open(&self.settings, from, again.as_ref(), Replica::Pipeline).await?;
-        let transactions = Transactions::new(
+        let mut transactions = Transactions::new(
             server.flavour,
             server.lower_case_table_names,
             from,
             again,
             tables,
             self.settings.spill_dir.clone(),
-        )?;
+        )?
+        .with_settings(&self.settings);
+        if let Some(at) = from.binlog_offset().filter(|_| is_known) {
+            transactions.know_place(at.clone());
+        }
         self.stream = Some(Stream::new(self.settings.clone(), reader, transactions));
         Ok(())
     }
@@ -208,9 +217,7 @@ impl ChangeSource for MySqlSource {
     }
 
     async fn stop(&mut self) {
-        if let Some(stream) = self.stream.take() {
-            stream.transactions.tell_zero_dates();
-        }
+        self.stream = None;
         if let Some(conn) = self.conn.take() {
             let _ = conn.disconnect().await;
         }
@@ -224,23 +231,27 @@ impl MySqlSource {
         at.last.clone().filter(|last| !self.reach.purged.contains(&last.source, last.number))
     }
 
-    /// MariaDB: the place where reading stood must still be behind the same transactions, where its file is there.
-    async fn same_content(&mut self, from: &Position) -> Result<()> {
-        let Position::MariaDb(MariaDbPosition { domains, at: Some(at) }) = from else { return Ok(()) };
+    /// MariaDB: the place where reading stood must still be behind the same transactions, where its file is there. True where
+    /// it is.
+    async fn same_content(&mut self, from: &Position) -> Result<bool> {
+        let Position::MariaDb(MariaDbPosition { domains, at: Some(at) }) = from else { return Ok(false) };
+        if self.end.as_ref() == Some(from) {
+            return Ok(true);
+        }
         if !self.same_server.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ok(false);
         }
         let conn = self.conn().await?;
         let files = server::binary_logs(conn).await?;
         if !files.iter().any(|file| file.name == *at.file && file.bytes >= at.offset) {
-            return Ok(());
+            return Ok(false);
         }
         let there = server::gtid_of(conn, at).await?;
         let same = |(domain, there): (&u32, &MariaDbPoint)| {
             domains.get(domain).is_some_and(|point| point.applied == there.applied)
         };
         if there.domains.iter().all(same) {
-            return Ok(());
+            return Ok(true);
         }
         Err(Error::new(
             ErrorKind::SourceGone,
@@ -275,6 +286,10 @@ impl Stream {
 
     async fn handle(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
         while !sink.is_full() {
+            if self.transactions.has_doubtful() {
+                let (listed, end) = xa_search::prepared_now(&self.settings).await?;
+                self.transactions.learn_prepared_now(&listed, end);
+            }
             let Some(event) = self.reader.take()? else { break };
             if let Some(xid) = self.transactions.unknown_xid(event.header(), event.body())? {
                 self.reader.put_back(event);

@@ -19,7 +19,7 @@ pub struct LogStatus {
 /// Asks the server for its log.
 pub async fn log_status(settings: &MySqlSettings) -> Result<LogStatus> {
     let mut conn = connection::open(&settings.connect).await?;
-    let server = read_server(&mut conn).await?;
+    let server = read_server(&mut conn, settings).await?;
     let LogEnds { end, .. } = log_ends(&mut conn, &server).await?;
     let files = server::binary_logs(&mut conn).await?.into_iter().map(|file| (file.name, file.bytes)).collect();
     let _ = conn.disconnect().await;

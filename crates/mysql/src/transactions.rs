@@ -5,6 +5,7 @@
 //! comes; of the others it hears how far the log is. Rows of an XA transaction are put aside at its PREPARE and count from
 //! its COMMIT on, which is a transaction of its own with no rows in it.
 
+mod survival;
 mod xa;
 
 use std::collections::HashMap;
@@ -12,8 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use calve_core::{
-    ChangeSink, Error, ErrorKind, LastGtid, Position, Result, RowOp, SourceTable, StopReason, TableIndex, TableName,
-    TransactionPoint,
+    BinlogOffset, ChangeSink, Error, ErrorKind, LastGtid, Position, Result, RowOp, SourceTable, StopReason, TableIndex,
+    TableName, TransactionPoint,
 };
 
 use crate::binlog::Flavour;
@@ -25,9 +26,11 @@ use crate::binlog::query::Query;
 use crate::binlog::rows::RowsEvent;
 use crate::binlog::table_map::TableMap;
 use crate::binlog::wire::Malformed;
+use crate::conversions::ZeroDates;
 use crate::ddl::{StatementKind, Xid, statement_kind};
 use crate::effects::{Effect, Statements};
 use crate::place::{Place, TransactionGtid, TransactionName};
+use crate::settings::MySqlSettings;
 use crate::spool::Spool;
 
 pub(crate) use xa::Prepared;
@@ -37,7 +40,7 @@ use xa::Undecided;
 #[derive(Debug)]
 enum Mapped {
     /// A table that is not followed.
-    Other,
+    Other(TableName),
     Followed(TableIndex, Arc<RowPlan>),
     /// The log's columns are not those of the schema.
     Changed(TableIndex, String),
@@ -79,6 +82,9 @@ pub(crate) struct Transactions {
     current: Option<Current>,
     undecided: Undecided,
     spill_dir: PathBuf,
+    zero_dates: ZeroDates,
+    /// An event beyond it is told of.
+    checkpoint_bytes: u64,
     /// The last transaction of the position that reading began at, if it was asked for again.
     expected: Option<LastGtid>,
     /// The log went on since the sink was told last.
@@ -109,9 +115,22 @@ impl Transactions {
             current: None,
             undecided: Undecided::default(),
             spill_dir,
+            zero_dates: ZeroDates::default(),
+            checkpoint_bytes: u64::MAX,
             expected,
             quiet: false,
         })
+    }
+
+    /// As the pipeline's settings say.
+    pub(crate) fn with_settings(self, settings: &MySqlSettings) -> Self {
+        let zero_dates = settings.conversions.zero_dates.clone();
+        Self { zero_dates, checkpoint_bytes: settings.checkpoint_bytes, ..self }
+    }
+
+    /// See [`Place::know`].
+    pub(crate) fn know_place(&mut self, at: BinlogOffset) {
+        self.place.know(at);
     }
 
     /// What comes next is in this file, from its beginning on.
@@ -138,6 +157,8 @@ impl Transactions {
             current: None,
             undecided: Undecided::default(),
             spill_dir: self.spill_dir.clone(),
+            zero_dates: self.zero_dates.clone(),
+            checkpoint_bytes: u64::MAX,
             expected: None,
             quiet: false,
         })
@@ -146,18 +167,6 @@ impl Transactions {
     /// The sink is in the middle of a transaction.
     pub(crate) fn in_transaction(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.begun)
-    }
-
-    /// Says in the log what became of zero dates, as far as it is not said yet.
-    pub(crate) fn tell_zero_dates(&self) {
-        for (_, mapped) in self.maps.values() {
-            let Mapped::Followed(_, plan) = mapped else { continue };
-            for (column, count) in plan.zero_dates() {
-                let schema = plan.schema();
-                let column = schema.columns.get(column).map_or("", |column| column.name.as_str());
-                tracing::info!(table = %schema.table, column, count, "zero dates became NULL");
-            }
-        }
     }
 
     /// Tells the sink how far the log is, if nothing else told it.
@@ -174,7 +183,9 @@ impl Transactions {
             let inside = header.log_pos == 0 && self.current.is_some();
             self.place.event_ended(header.log_pos, if inside { header.size } else { 0 });
         }
-        self.inner(header, body, sink)
+        self.inner(header, body, sink)?;
+        self.give_up_gone();
+        Ok(())
     }
 
     /// An event as it is, or as it comes out of a compressed transaction.
@@ -190,6 +201,9 @@ impl Transactions {
                 if !header.is_artificial() {
                     // What a crash cut off was never committed, and has no end in the file before this one.
                     self.cut_off(sink);
+                    if description.created != 0 {
+                        self.server_began();
+                    }
                     self.quiet_end();
                 }
             }
@@ -211,6 +225,10 @@ impl Transactions {
                 self.keep_aside(header.kind, body)?;
             }
             Event::Rows(rows) => {
+                // Those that were put aside were told of when they came.
+                if header.size > 0 {
+                    self.tell_large(&rows);
+                }
                 if !self.put_aside(&rows, header.kind, body)? {
                     self.rows(&rows, sink)?;
                 }
@@ -455,9 +473,9 @@ impl Transactions {
     fn table_map(&mut self, map: &TableMap<'_>, body: &[u8]) {
         let index = self.statements.find(map.database, map.table).and_then(|name| self.indexes.get(name)).copied();
         let mapped = match index {
-            None => Mapped::Other,
+            None => Mapped::Other(TableName::new(map.database, map.table)),
             Some(index) => match RowPlan::new(self.flavour, map, &self.tables[index.0].schema) {
-                Ok(plan) => Mapped::Followed(index, Arc::new(plan)),
+                Ok(plan) => Mapped::Followed(index, Arc::new(plan.with_zero_dates(self.zero_dates.clone()))),
                 Err(mismatch) => Mapped::Changed(index, mismatch.what),
             },
         };
@@ -469,7 +487,7 @@ impl Transactions {
             return Ok(());
         }
         let (index, plan) = match self.maps.get(&rows.table_id) {
-            Some((_, Mapped::Other)) => return Ok(()),
+            Some((_, Mapped::Other(_))) => return Ok(()),
             Some((_, Mapped::Followed(index, plan))) => (*index, Arc::clone(plan)),
             Some((_, Mapped::Changed(index, what))) => {
                 let (index, detail) = (*index, what.clone());
@@ -498,6 +516,25 @@ impl Transactions {
                 format!("column {column} of {}: {full}; lower checkpoint.bytes", self.tables[index.0].name),
             )),
         }
+    }
+
+    /// An event is held in memory whole, whatever the bounds are: the server sends it so.
+    fn tell_large(&self, rows: &RowsEvent<'_>) {
+        let bytes = rows.bytes() as u64;
+        if bytes <= self.checkpoint_bytes {
+            return;
+        }
+        let table = match self.maps.get(&rows.table_id) {
+            Some((_, Mapped::Other(name))) => name,
+            Some((_, Mapped::Followed(index, _) | Mapped::Changed(index, _))) => &self.tables[index.0].name,
+            None => return,
+        };
+        tracing::warn!(
+            %table,
+            bytes,
+            "checkpoint.bytes" = self.checkpoint_bytes,
+            "an event of the log is larger than checkpoint.bytes, and takes the memory that it needs"
+        );
     }
 
     /// Tells the sink of the present transaction, if it was not told yet.

@@ -6,6 +6,7 @@
 use calve_core::{ColumnType, NativeType};
 
 use crate::charset::Charset;
+use crate::conversions::Conversions;
 use crate::server::Flavour;
 
 /// Type codes of a table map, after the real type of ENUM, SET and CHAR was taken from its metadata (`field_types.h`).
@@ -65,10 +66,18 @@ const NO_MODIFIER: i32 = -1;
 /// That is for DECIMAL `precision << 8 | scale`; for BIT the bits; for VARCHAR, CHAR and BINARY the octets;
 /// for ENUM and SET the octets of a value; for BLOB, JSON and GEOMETRY the octets of the length; for FLOAT and DOUBLE the octets;
 /// for times the digits of the fraction; 0 for types without metadata, -1 where the catalog does not tell.
-pub(crate) fn column_type(flavour: Flavour, catalog: &CatalogType) -> Result<(ColumnType, NativeType), Unsupported> {
+pub(crate) fn column_type(
+    flavour: Flavour,
+    conversions: &Conversions,
+    catalog: &CatalogType,
+) -> Result<(ColumnType, NativeType), Unsupported> {
     let unsigned = catalog.column_type.contains(" unsigned");
     let integer = |id, narrow: ColumnType, wide: ColumnType| (if unsigned { wide } else { narrow }, id, 0);
     let (ty, id, modifier) = match catalog.data_type.as_str() {
+        // The width means nothing to the server; people use it to say that a number is a truth value.
+        "tinyint" if conversions.tinyint1_as_boolean && catalog.column_type == "tinyint(1)" => {
+            (ColumnType::Boolean, code::TINY, 0)
+        }
         "tinyint" => (ColumnType::Int, code::TINY, 0),
         "smallint" => (ColumnType::Int, code::SHORT, 0),
         "mediumint" => (ColumnType::Int, code::INT24, 0),
@@ -244,10 +253,26 @@ mod tests {
             (MariaDb, "uuid", [0; 4], "", ColumnType::Uuid, 254, 16),
             (MariaDb, "inet4", [0; 4], "", ColumnType::String, 254, 4),
         ] {
-            let (found, native) = column_type(flavour, &of(flavour, name, numbers, character_set)).expect(name);
+            let (found, native) =
+                column_type(flavour, &Conversions::default(), &of(flavour, name, numbers, character_set)).expect(name);
             assert_eq!((found, native.id, native.modifier), (ty, id, modifier), "{name}");
             let expected = Some(character_set.to_owned()).filter(|name| !name.is_empty());
             assert_eq!((native.name.as_str(), native.character_set), (name, expected));
+        }
+    }
+
+    #[test]
+    fn only_a_signed_tinyint_of_width_1_can_be_a_boolean() {
+        let conversions = Conversions { tinyint1_as_boolean: true, ..Conversions::default() };
+        for (name, expected) in [
+            ("tinyint(1)", ColumnType::Boolean),
+            ("tinyint(1) unsigned", ColumnType::Int),
+            ("tinyint(4)", ColumnType::Int),
+            ("tinyint", ColumnType::Int),
+            ("smallint(1)", ColumnType::Int),
+        ] {
+            let catalog = of(Flavour::MySql, name, [0; 4], "");
+            assert_eq!(column_type(Flavour::MySql, &conversions, &catalog).unwrap().0, expected, "{name}");
         }
     }
 
@@ -259,7 +284,8 @@ mod tests {
             (Flavour::MySql, "varchar(3)", "klingon"),
             (Flavour::MySql, "enum('a')", "binary"),
         ] {
-            assert!(column_type(flavour, &of(flavour, name, [3, 0, 0, 0], character_set)).is_err(), "{name}");
+            let catalog = of(flavour, name, [3, 0, 0, 0], character_set);
+            assert!(column_type(flavour, &Conversions::default(), &catalog).is_err(), "{name}");
         }
     }
 

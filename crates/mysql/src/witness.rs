@@ -34,7 +34,7 @@ impl TableWitness {
     /// Starts reading the table as it is now.
     pub async fn open(settings: &MySqlSettings, table: &TableName) -> Result<Self> {
         let mut conn = connection::open(&settings.connect).await?;
-        let server = read_server(&mut conn).await?;
+        let server = read_server(&mut conn, settings).await?;
         let _ = conn.disconnect().await;
         let mut place = SnapshotPlace::find(settings, &server, None).await?;
         let MySqlSettings { connect, load_parallelism, .. } = settings;
@@ -70,7 +70,8 @@ impl TableWitness {
             None,
             &tables,
             settings.spill_dir.clone(),
-        )?;
+        )?
+        .with_settings(&settings);
         Ok(WitnessedChanges { stream: Stream::new(settings, reader, transactions) })
     }
 

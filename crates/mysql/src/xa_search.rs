@@ -1,15 +1,21 @@
-//! Looks back in the log for the rows of an XA transaction that was prepared before reading began.
+//! What has to be asked of the server about XA transactions: the rows of one that was prepared before reading began, and which
+//! are prepared still.
 //!
 //! A transaction can stay prepared for long, and a pipeline may begin, or a table be loaded, in between. Its COMMIT carries no
 //! rows; they lie in the log at its PREPARE, mostly a short way back.
+
+use std::collections::BTreeSet;
 
 use calve_core::{
     BinlogOffset, BinlogPosition, ChangeSink, Position, Result, RowBuffer, StopReason, TableIndex, TransactionPoint,
 };
 
+use mysql_async::prelude::Queryable;
+
 use crate::connection;
 use crate::ddl::Xid;
-use crate::server;
+use crate::error::sql_error;
+use crate::server::{self, Server};
 use crate::settings::MySqlSettings;
 use crate::stream::{BinlogReader, Replica};
 use crate::transactions::{Prepared, Transactions};
@@ -49,8 +55,26 @@ pub(crate) async fn find_prepared(
     Ok(None)
 }
 
+/// The transactions that are prepared now, and where the log ended afterwards. MariaDB tells everybody.
+pub(crate) async fn prepared_now(settings: &MySqlSettings) -> Result<(BTreeSet<Xid>, BinlogOffset)> {
+    let mut conn = connection::open(&settings.connect).await?;
+    let server = Server::read(&mut conn).await?;
+    let rows: Vec<(i64, usize, usize, Vec<u8>)> = conn
+        .query("XA RECOVER")
+        .await
+        .map_err(|error| sql_error("cannot read which XA transactions are prepared", &error))?;
+    let end = server::binlog_end(&mut conn, &server).await?;
+    let _ = conn.disconnect().await;
+    let xid = |(format, global, branch, data): (i64, usize, usize, Vec<u8>)| {
+        let (global, rest) = data.split_at_checked(global)?;
+        let branch = rest.get(..branch)?;
+        Some(Xid { format: u32::try_from(format).ok()?, global: global.to_vec(), branch: branch.to_vec() })
+    };
+    Ok((rows.into_iter().filter_map(xid).collect(), end))
+}
+
 /// Wants nothing.
-struct Deaf;
+pub(crate) struct Deaf;
 
 impl ChangeSink for Deaf {
     fn begin(&mut self, _: &TransactionPoint) {}

@@ -71,6 +71,7 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         reshapes: false,
         rows: n,
         deletes: 1,
+        nulled: 3,
         bytes: 4096,
         files: (0..files).map(|i| format!("/lake/warehouse/public/orders/data/p-{n}-{i}-data.parquet")).collect(),
         body: serde_json::json!({ "manifests": ["a", n] }),
@@ -135,6 +136,30 @@ fn a_position_never_goes_back_for_the_same_tables() {
     {
         positions.advance(&none, &lsn(position), members).unwrap();
         assert_eq!(positions.load().unwrap().position, Some((lsn(expected.0), expected.1)), "after {position}");
+    }
+}
+
+/// What was saved of a log that is gone must not stand in the way of what is read of the next, which may begin anew.
+#[test]
+fn tables_read_again_begin_where_their_new_log_is() {
+    let scratch = Scratch::new("again");
+    let loaded = |by| MemberDigest::of(tables(2).iter().map(|table| (table, CheckpointId(Uuid::from_u128(by)))));
+    let at = |text: &str| text.parse::<Position>().unwrap();
+    let none = CheckpointId(Uuid::from_u128(0));
+    let reset = "mysql:3e11fa47-71ca-11e1-9e33-c80aa9429562:1-3@b.000001:400";
+    let long = "mysql:3e11fa47-71ca-11e1-9e33-c80aa9429562:1-90@b.000007:400";
+    for (position, members) in [
+        (long, loaded(1)),
+        (reset, loaded(2)),
+        ("binlog:b.000001:4;created=2", loaded(3)),
+        ("binlog:b.000001:300;created=2", loaded(3)),
+    ] {
+        let positions = Positions::open(scratch.dir(), "shop").unwrap();
+        positions.advance(&none, &at(position), members).unwrap();
+        assert_eq!(positions.load().unwrap().position, Some((at(position), members)));
+        drop(positions);
+        let positions = Positions::open(scratch.dir(), "shop").unwrap();
+        assert_eq!(positions.load().unwrap().position, Some((at(position), members)), "after a restart");
     }
 }
 

@@ -3,7 +3,6 @@
 use calve_core::{Column, ColumnBuffer, ColumnType, NativeType, Values};
 
 use super::*;
-use crate::key_text::hex;
 use crate::types::column_type;
 
 /// Every built-in type that has a plan of its own, by its SQL name.
@@ -72,6 +71,14 @@ fn binary(column: &Column, bytes: &[u8]) -> Result<String, CellError> {
     let mut buffer = ColumnBuffer::new(column.ty.clone());
     let result = CellKind::plan(column).binary(bytes, &mut buffer);
     read(result, &buffer)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }
 
 fn unhex(text: &str) -> Vec<u8> {

@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
-use calve_core::{Column, Error, ErrorKind, RowBuffer, RowOp, StopReason, TableSchema};
+use calve_core::{Column, Error, ErrorKind, RowBuffer, RowOp, StopReason, TableSchema, show_key};
 
 use crate::cell::{CellError, CellKind, binary_safe};
-use crate::key_text::show_key;
 use crate::sql::identifier;
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";

@@ -10,7 +10,6 @@ mod describe;
 mod error;
 mod guard;
 mod identity;
-mod key_text;
 mod load;
 mod numeric;
 mod pgoutput;

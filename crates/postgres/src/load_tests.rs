@@ -8,7 +8,7 @@ use tokio_postgres::SimpleQueryMessage;
 
 use super::*;
 use crate::cell::{CellKind, binary_safe};
-use crate::key_text::cell_text;
+use calve_core::cell_text;
 
 struct Fixture {
     database: Database,

@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reads the tables again, through the running calve if there is one. `None` stands for all of them.
 pub(crate) async fn reload(settings: Settings, names: Option<&[String]>) -> Result<Ending> {
-    let targets = wiring::pipeline_tables(&settings).await?;
+    // Tables that were taken out of the configuration are followed no longer, by whatever command.
+    let targets = wiring::chosen_tables(&settings, &wiring::pipeline_tables(&settings).await?)?;
     let tables = match names {
         None => targets.keys().cloned().collect(),
         Some(names) => chosen(names, &targets)?,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Error, ErrorKind, Lake, Result, TableName};
+use calve_core::{Error, ErrorKind, Lake, Result, StopReason, TableName};
 use calve_engine::Ports;
 use calve_positions::Positions;
 
@@ -94,11 +94,13 @@ pub(crate) async fn pipeline(
     result?;
     let stopped = progress.stopped();
     tracing::info!(stopped_tables = stopped.len(), "left");
-    if mode.once { all_went_on(&stopped) } else { Ok(Ending::Done) }
+    let asked = |(table, _): &(TableName, StopReason)| mode.reload.is_empty() || mode.reload.contains(table);
+    let asked: Vec<_> = stopped.into_iter().filter(asked).collect();
+    if mode.once { all_went_on(&asked) } else { Ok(Ending::Done) }
 }
 
-/// With `--once` a stopped table means that not all was done.
-fn all_went_on(stopped: &[(TableName, calve_core::StopReason)]) -> Result<Ending> {
+/// With `--once` a stopped table means that not all was done; where tables were to be read again, one of those.
+fn all_went_on(stopped: &[(TableName, StopReason)]) -> Result<Ending> {
     match stopped {
         [] => Ok(Ending::Done),
         [(table, reason)] => Err(Error::new(ErrorKind::SourceGone, format!("table {table} is stopped: {reason}"))),

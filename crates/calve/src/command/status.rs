@@ -206,6 +206,7 @@ fn table_report(
         delete_files: summary.and_then(|summary| summary.delete_files),
         bytes: summary.and_then(|summary| summary.bytes),
         snapshots: summary.map(|summary| summary.snapshots as u64),
+        nulled_values: summary.map(|summary| summary.nulled),
         last_commit: last_commit.map(show::time),
     }
 }

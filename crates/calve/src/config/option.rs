@@ -55,6 +55,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     scalar("publication"),
     scalar("manage_publication"),
     scalar("server_id"),
+    scalar("tinyint1_as_boolean"),
+    scalar("on_zero_date"),
     tables("tables"),
     tables("exclude"),
     scalar("into"),

@@ -32,6 +32,10 @@ pub(crate) struct Settings {
     pub(crate) manage_publication: bool,
     /// The number to register with at a MySQL server, if one was given.
     pub(crate) server_id: Option<u32>,
+    /// MySQL: whether `TINYINT(1)` is a boolean.
+    pub(crate) tinyint1_as_boolean: bool,
+    /// MySQL: whether zero dates become NULL, or stop their table.
+    pub(crate) zero_dates_become_null: bool,
     pub(crate) tables: TableSelection,
     /// The directory of the lake.
     pub(crate) into: PathBuf,
@@ -145,6 +149,8 @@ impl Settings {
         refuse_options_of_others(reader, source.as_ref());
         Self {
             server_id: reader.value("server_id", server_id),
+            tinyint1_as_boolean: reader.value_or("tinyint1_as_boolean", false, boolean),
+            zero_dates_become_null: reader.value_or("on_zero_date", true, on_zero_date),
             slot: reader.value_or("slot", derived.clone(), slot_name),
             publication: reader.value_or("publication", derived, not_empty),
             manage_publication: reader.value_or("manage_publication", true, boolean),
@@ -323,12 +329,12 @@ fn read_source(reader: &mut Reader<'_>) -> Option<Address> {
 fn refuse_options_of_others(reader: &mut Reader<'_>, source: Option<&Address>) {
     let others: &[&str] = match source {
         None => &[],
-        Some(Address::Postgres(_)) => &["server_id"],
+        Some(Address::Postgres(_)) => &["server_id", "tinyint1_as_boolean", "on_zero_date"],
         Some(Address::MySql(_)) => &["slot", "publication", "manage_publication"],
     };
     for key in others {
         if let Some(given) = reader.given(key) {
-            let kind = if *key == "server_id" { "MySQL and MariaDB" } else { "Postgres" };
+            let kind = if matches!(source, Some(Address::Postgres(_))) { "MySQL and MariaDB" } else { "Postgres" };
             reader.refuse(key, given, &format!("only sources of {kind} have this option; leave it out"));
         }
     }
@@ -338,6 +344,17 @@ fn server_id(text: &str) -> std::result::Result<u32, String> {
     match text.parse() {
         Ok(number @ 1..) => Ok(number),
         _ => Err(format!("'{text}' is no server_id; use a number from 1 to 4294967295 that no other replica has")),
+    }
+}
+
+fn on_zero_date(text: &str) -> std::result::Result<bool, String> {
+    match text {
+        "null" => Ok(true),
+        "error" => Ok(false),
+        _ => Err(match super::option::nearest(text, ["null", "error"].into_iter()) {
+            Some(meant) => format!("'{text}' is not what zero dates can become; did you mean '{meant}'?"),
+            None => format!("'{text}' is not what zero dates can become; use null, or error to stop their table"),
+        }),
     }
 }
 

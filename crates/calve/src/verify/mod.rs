@@ -7,7 +7,6 @@
 
 mod changes;
 mod compare;
-mod key_text;
 mod lake_side;
 mod rows;
 #[cfg(test)]
@@ -16,7 +15,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use calve_core::{Error, ErrorKind, LoadEvent, Position, Result, TableName, TableSchema};
+use calve_core::{Error, ErrorKind, LoadEvent, Position, Result, TableName, TableSchema, decode_key, show_key};
 
 pub(crate) use compare::Difference;
 use compare::{Buckets, Detail, Sums};
@@ -125,7 +124,7 @@ impl Verifier {
         for (key, difference) in detail.differences() {
             verdict.differing += 1;
             if verdict.examples.len() < self.show {
-                verdict.examples.push((key_text::key_text(schema, key), difference));
+                verdict.examples.push((key_text(schema, key), difference));
             }
         }
         Ok(())
@@ -180,6 +179,11 @@ fn schema_difference(source: &TableSchema, lake: &TableSchema) -> Option<String>
     }
     let key = |schema: &TableSchema| schema.key_columns().map(|column| column.name.clone()).collect::<Vec<_>>();
     (key(source) != key(lake)).then(|| format!("its key is ({}) in the lake", key(lake).join(", ")))
+}
+
+/// `id = 5, region = 'eu'`.
+fn key_text(schema: &TableSchema, key: &[u8]) -> String {
+    decode_key(schema, key).map_or_else(|| "?".to_owned(), |columns| show_key(schema, columns.iter(), 0))
 }
 
 /// Feeds every row of the source.

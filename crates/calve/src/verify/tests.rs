@@ -8,7 +8,7 @@ use calve_core::{
 
 use super::changes::Changes;
 use super::compare::{Detail, Difference, Sums};
-use super::key_text::key_text;
+use super::key_text;
 use super::rows::Rows;
 use super::schema_difference;
 
@@ -109,8 +109,8 @@ fn keys_are_shown_as_people_write_them() {
     Rows::new(&schema, &arrays).unwrap().key(0, &mut key);
     assert_eq!(
         key_text(&schema, &key),
-        "s='it''s\\n', i=-5, d=2026-11-29, n=-0.05, u=11111111-1111-1111-1111-111111111111, b='\\x00ff', \
-         t='1969-12-31 23:59:59.999999+00', o=true"
+        "s = 'it\\'s\\n', i = -5, d = '2026-11-29', n = -0.05, u = '11111111-1111-1111-1111-111111111111', \
+         b = '\\x00ff', t = '1969-12-31 23:59:59.999999+00', o = true"
     );
 }
 

@@ -1,12 +1,13 @@
 //! Rows of an event into the buffer of a sink: each cell goes from the event's bytes straight into its column.
 
-use calve_core::{BufferFull, ChangeSink, ColumnBuffer, RowBuffer, RowOp, StopReason, TableIndex};
+use calve_core::{BufferFull, ChangeSink, ColumnBuffer, RowBuffer, RowOp, StopReason, TableIndex, show_key};
 
 use super::cell::{Kind, Scratch};
 use super::plan::{ColumnPlan, RowPlan, Target};
 use super::rows::{RowsEvent, RowsKind};
 use super::value::CellError;
 use super::wire::{Bits, Malformed, Reader};
+use crate::conversions::refused_zero_date;
 
 const WHAT: &str = "a row";
 
@@ -44,6 +45,8 @@ impl From<Malformed> for Fault {
 #[derive(Default)]
 struct Work<'a> {
     scratch: Scratch,
+    /// Zero dates of the present row that became NULL.
+    zero_dates: u32,
     /// Cells of the key before an update, by place in the key.
     old_key: Vec<&'a [u8]>,
     /// Documents before an update, in the order of their columns.
@@ -82,9 +85,10 @@ impl RowPlan {
                 "rows of {} were decoded with the plan of another schema",
                 self.schema.table
             );
+            let begins = reader;
             if let Err(fault) = self.row(rows, &mut reader, &mut work, buffer) {
                 buffer.discard_row();
-                return Err(self.explain(fault));
+                return Err(self.explain(fault, || self.key_of(rows, begins)));
             }
         }
         Ok(())
@@ -97,10 +101,14 @@ impl RowPlan {
         work: &mut Work<'a>,
         buffer: &mut RowBuffer,
     ) -> Result<(), Fault> {
+        work.zero_dates = 0;
         let op = match rows.kind {
             RowsKind::Insert => {
                 self.cells(reader, rows.after(), |column, cell| match &column.target {
-                    Some(target) => push(target, cell, &mut work.scratch, buffer.image(target.index)),
+                    Some(target) => {
+                        let out = buffer.image(target.index);
+                        self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out)
+                    }
                     None => Ok(()),
                 })?;
                 RowOp::Insert
@@ -108,7 +116,8 @@ impl RowPlan {
             RowsKind::Delete => {
                 self.cells(reader, rows.before(), |column, cell| match &column.target {
                     Some(target @ Target { key: Some(key), .. }) => {
-                        push(target, cell, &mut work.scratch, buffer.old_key(*key))
+                        let out = buffer.old_key(*key);
+                        self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out)
                     }
                     _ => Ok(()),
                 })?;
@@ -116,6 +125,9 @@ impl RowPlan {
             }
             RowsKind::Update => self.update(rows, reader, work, buffer)?,
         };
+        for _ in 0..work.zero_dates {
+            buffer.note_nulled();
+        }
         buffer.finish_row(op);
         Ok(())
     }
@@ -162,7 +174,7 @@ impl RowPlan {
                     Kind::push_json_diff(before, diff, &mut work.scratch, out)
                         .map_err(|error| Fault::Cell { column: target.index, error })
                 }
-                cell => push(target, cell, &mut work.scratch, out),
+                cell => self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out),
             }
         })?;
         if same_key {
@@ -171,9 +183,37 @@ impl RowPlan {
         let keys = self.columns.iter().filter_map(|column| column.target.as_ref());
         for (target, key) in keys.filter_map(|target| target.key.map(|key| (target, key))) {
             let cell = work.old_key.get(key).copied();
-            push(target, cell, &mut work.scratch, buffer.old_key(key))?;
+            self.push(target, cell, &mut work.scratch, &mut work.zero_dates, buffer.old_key(key))?;
         }
         Ok(RowOp::UpdateFrom)
+    }
+
+    /// Appends a cell, with NULL in place of a zero date where that may be.
+    fn push(
+        &self,
+        target: &Target,
+        cell: Option<&[u8]>,
+        scratch: &mut Scratch,
+        zero_dates: &mut u32,
+        out: &mut ColumnBuffer,
+    ) -> Result<(), Fault> {
+        let may_be_null = target.nullable && target.key.is_none();
+        let Some(bytes) = cell else {
+            if !may_be_null {
+                return Err(Fault::Null { column: target.index });
+            }
+            out.push_null();
+            return Ok(());
+        };
+        match target.kind.push(bytes, scratch, out) {
+            Err(CellError::ZeroDate) if may_be_null && self.zero_dates.become_null() => {
+                out.push_null();
+                *zero_dates += 1;
+                self.tell_zero_date(target);
+                Ok(())
+            }
+            pushed => pushed.map_err(|error| Fault::Cell { column: target.index, error }),
+        }
     }
 
     /// A row after a partial update begins with options, and where they say so with a bit for each document: whether it is
@@ -266,25 +306,40 @@ impl RowPlan {
         })
     }
 
-    fn explain(&self, fault: Fault) -> RowFault {
+    /// The key of a row as people read it, of an update the one before: `id = 5, region = 'eu'`.
+    fn key_of(&self, rows: &RowsEvent<'_>, mut row: Reader<'_>) -> String {
+        let mut key: Vec<ColumnBuffer> =
+            self.schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+        let mut scratch = Scratch::default();
+        let present = if rows.kind == RowsKind::Insert { rows.after() } else { rows.before() };
+        // What cannot be read is shown as a `?`.
+        let _ = self.cells(&mut row, present, |column, cell| {
+            if let Some(Target { key: Some(place), kind, .. }) = &column.target
+                && let (Some(out), Some(cell)) = (key.get_mut(*place), cell)
+            {
+                let _ = kind.push(cell, &mut scratch, out);
+            }
+            Ok(())
+        });
+        show_key(&self.schema, key.iter(), 0)
+    }
+
+    fn explain(&self, fault: Fault, key: impl FnOnce() -> String) -> RowFault {
         let table = &self.schema.table;
         let name = |column: usize| self.schema.columns.get(column).map_or("?", |column| column.name.as_str());
         let is_key = |column: usize| self.schema.key.contains(&column);
-        let unrepresentable = |column: usize, what: &str| {
+        let unrepresentable = |column: usize, what: &str, key: String| {
             RowFault::Stop(StopReason {
                 state: "unrepresentable value".into(),
-                detail: format!("column {} of a row holds {what}", name(column)),
+                detail: format!("column {} of the row with {key} holds {what}", name(column)),
                 remedy: format!("change the value in the source, then run `calve reload {table}`"),
             })
         };
         match fault {
             Fault::Wire(error) => error.into(),
-            Fault::Cell { column, error: CellError::Unrepresentable { what } } => unrepresentable(column, what),
-            Fault::Cell { column, error: CellError::ZeroDate } if is_key(column) => {
-                unrepresentable(column, "a zero date, which no key can have")
-            }
+            Fault::Cell { column, error: CellError::Unrepresentable { what } } => unrepresentable(column, what, key()),
             Fault::Cell { column, error: CellError::ZeroDate } => {
-                unrepresentable(column, "a zero date, and may not be NULL in the lake")
+                unrepresentable(column, refused_zero_date(is_key(column)), key())
             }
             Fault::Cell { column, error: CellError::Malformed { expected } } => {
                 RowFault::Malformed(Malformed::Cell { column: format!("{} of {table}", name(column)), expected })
@@ -294,29 +349,9 @@ impl RowPlan {
             }
             Fault::Null { column } => RowFault::Stop(StopReason {
                 state: if is_key(column) { "unrepresentable value" } else { "schema changed" }.into(),
-                detail: format!("column {} may not be NULL, and is NULL in a row", name(column)),
+                detail: format!("column {} may not be NULL, and is NULL in the row with {}", name(column), key()),
                 remedy: format!("run `calve reload {table}`"),
             }),
         }
-    }
-}
-
-/// Appends a cell, with NULL in place of a zero date where that may be.
-fn push(target: &Target, cell: Option<&[u8]>, scratch: &mut Scratch, out: &mut ColumnBuffer) -> Result<(), Fault> {
-    let may_be_null = target.nullable && target.key.is_none();
-    let Some(bytes) = cell else {
-        if !may_be_null {
-            return Err(Fault::Null { column: target.index });
-        }
-        out.push_null();
-        return Ok(());
-    };
-    match target.kind.push(bytes, scratch, out) {
-        Err(CellError::ZeroDate) if may_be_null => {
-            out.push_null();
-            target.note_zero_date();
-            Ok(())
-        }
-        pushed => pushed.map_err(|error| Fault::Cell { column: target.index, error }),
     }
 }

@@ -5,7 +5,7 @@
 //! not fit is a [`Mismatch`], never a guess.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use calve_core::{Column, TableSchema};
 
@@ -16,6 +16,7 @@ use super::native::DeclaredType;
 use super::table_map::{TableMap, code};
 use super::value::Labels;
 use crate::charset::Charset;
+use crate::conversions::ZeroDates;
 
 /// The log's shape of a table is not that of its schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,11 +33,13 @@ pub(super) fn mismatch<T>(what: String) -> Result<T, Mismatch> {
 /// How rows of one table map are decoded into rows of one schema.
 #[derive(Debug)]
 pub(crate) struct RowPlan {
-    pub(super) schema: Arc<TableSchema>,
+    /// That rows are decoded for. A buffer of another one needs a plan of its own.
+    pub(crate) schema: Arc<TableSchema>,
     /// As the table map has them.
     pub(super) columns: Vec<ColumnPlan>,
     /// JSON columns among them, each of which has a bit in rows of partial updates.
     pub(super) documents: usize,
+    pub(super) zero_dates: ZeroDates,
 }
 
 /// How the cells of one column are decoded.
@@ -56,18 +59,8 @@ pub(super) struct Target {
     /// Its place in the key.
     pub(super) key: Option<usize>,
     pub(super) nullable: bool,
-    /// For the log.
-    name: Box<str>,
-    zero_dates: AtomicU64,
-}
-
-impl Target {
-    /// Counts a zero date that became NULL, and says so the first time.
-    pub(super) fn note_zero_date(&self) {
-        if self.zero_dates.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!(column = %self.name, "a zero date became NULL; further ones are counted only");
-        }
-    }
+    /// A zero date of it became NULL.
+    had_zero_date: AtomicBool,
 }
 
 impl RowPlan {
@@ -97,18 +90,22 @@ impl RowPlan {
         }
         check_key(map, schema, &targets)?;
         let documents = columns.iter().filter(|column| column.is_json).count();
-        Ok(Self { schema: Arc::clone(schema), columns, documents })
+        Ok(Self { schema: Arc::clone(schema), columns, documents, zero_dates: ZeroDates::default() })
     }
 
-    /// The schema that rows are decoded for. A buffer of another one needs a plan of its own.
-    pub(crate) fn schema(&self) -> &Arc<TableSchema> {
-        &self.schema
+    /// With another rule for zero dates than that they become NULL.
+    #[must_use]
+    pub(crate) fn with_zero_dates(self, zero_dates: ZeroDates) -> Self {
+        Self { zero_dates, ..self }
     }
 
-    /// Zero dates that became NULL so far, by column of the schema.
-    pub(crate) fn zero_dates(&self) -> impl Iterator<Item = (usize, u64)> {
-        let targets = self.columns.iter().filter_map(|column| column.target.as_ref());
-        targets.map(|target| (target.index, target.zero_dates.load(Ordering::Relaxed))).filter(|(_, count)| *count > 0)
+    /// A zero date of the column became NULL.
+    pub(super) fn tell_zero_date(&self, target: &Target) {
+        if !target.had_zero_date.swap(true, Ordering::Relaxed)
+            && let Some(column) = self.schema.columns.get(target.index)
+        {
+            self.zero_dates.tell(&self.schema.table, &column.name);
+        }
     }
 
     fn target(
@@ -142,8 +139,7 @@ impl RowPlan {
             kind,
             key: schema.key.iter().position(|key| *key == index),
             nullable: column.nullable,
-            name: format!("{}.{name}", schema.table).into_boxed_str(),
-            zero_dates: AtomicU64::new(0),
+            had_zero_date: AtomicBool::new(false),
         })
     }
 }

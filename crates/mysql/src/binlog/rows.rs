@@ -36,6 +36,11 @@ pub(crate) struct RowsEvent<'a> {
 }
 
 impl<'a> RowsEvent<'a> {
+    /// Bytes of the rows, as they are when they were decompressed.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows.len()
+    }
+
     pub(super) fn parse(event: u8, body: &'a [u8]) -> Result<Self, Malformed> {
         // Number of the kind, whether there is extra data (version 2 of the events), whether the rows are compressed.
         let (kind, extra, compressed) = match event {

@@ -1,5 +1,7 @@
 //! What a QUERY event is to transactions: their beginnings and ends come as statements, those of XA with an identifier.
 
+use std::fmt;
+
 use super::token::{Token, tokens};
 use crate::server::Flavour;
 
@@ -12,6 +14,21 @@ pub(crate) struct Xid {
     pub(crate) global: Vec<u8>,
     /// The branch, at most 64 bytes.
     pub(crate) branch: Vec<u8>,
+}
+
+/// As SQL writes it.
+impl fmt::Display for Xid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {
+            f.write_str("X'")?;
+            bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+            f.write_str("'")
+        };
+        hex(f, &self.global)?;
+        f.write_str(",")?;
+        hex(f, &self.branch)?;
+        write!(f, ",{}", self.format)
+    }
 }
 
 /// A statement by what it does to the transaction.

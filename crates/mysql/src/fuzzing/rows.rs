@@ -42,9 +42,9 @@ pub fn rows(data: &[u8]) {
 }
 
 fn decode(plan: &RowPlan, rows: &RowsEvent<'_>) {
-    let mut wanted = One { buffer: RowBuffer::new(Arc::clone(plan.schema())), wanted: true };
+    let mut wanted = One { buffer: RowBuffer::new(Arc::clone(&plan.schema)), wanted: true };
     let decoded = plan.decode(rows, TableIndex(0), &mut wanted);
-    let mut unwanted = One { buffer: RowBuffer::new(Arc::clone(plan.schema())), wanted: false };
+    let mut unwanted = One { buffer: RowBuffer::new(Arc::clone(&plan.schema)), wanted: false };
     let skipped = plan.decode(rows, TableIndex(0), &mut unwanted);
     assert!(decoded.is_err() || skipped.is_ok(), "rows that are decoded can be walked over: {skipped:?}");
     assert!(unwanted.buffer.is_empty(), "nothing is appended of rows that nobody wants");

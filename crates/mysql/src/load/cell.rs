@@ -8,7 +8,8 @@ use crate::binlog::decimal::push_decimal_of_text;
 use crate::binlog::geometry::push_geometry;
 use crate::binlog::temporal::{DateParts, TimeParts, push_date, push_datetime, push_time};
 use crate::binlog::value::{
-    CellError, malformed, push_bit, push_bits, push_padded, push_signed, push_text, push_unsigned_long, push_uuid_text,
+    CellError, malformed, push_bit, push_bits, push_flag, push_padded, push_signed, push_text, push_unsigned_long,
+    push_uuid_text,
 };
 use crate::charset::Charset;
 use crate::types::code;
@@ -31,6 +32,8 @@ pub(super) enum Kind {
     },
     /// What the server prints: decimals that are too long, JSON, addresses.
     PrintedText,
+    /// `TINYINT(1)` as a boolean.
+    Flag,
     Bit,
     Bits(u16),
     Date,
@@ -56,6 +59,7 @@ impl Kind {
         let modifier = || u16::try_from(native.modifier).ok();
         Some(match (&column.ty, native.id) {
             (ColumnType::Boolean, code::BIT) => Self::Bit,
+            (ColumnType::Boolean, code::TINY) => Self::Flag,
             (ColumnType::Long | ColumnType::Decimal { .. }, code::BIT) => Self::Bits(modifier()?),
             (ColumnType::Int, _) => Self::Int { long: false },
             (ColumnType::Long, _) => Self::Int { long: true },
@@ -85,6 +89,7 @@ impl Kind {
             (Self::Int { long }, Value::UInt(value)) => {
                 push_signed(i64::try_from(*value).map_err(|_| malformed("a signed integer"))?, long, out)
             }
+            (Self::Flag, Value::Int(value)) => push_flag(*value, out),
             (Self::UnsignedLong, Value::UInt(value)) => {
                 push_unsigned_long(*value, out);
                 Ok(())

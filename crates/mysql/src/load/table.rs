@@ -1,13 +1,15 @@
 //! A table being loaded: what is selected of it, and how a row that comes back is put into its columns.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use calve_core::{Error, ErrorKind, Finding, RowBuffer, RowOp, StopReason, TableName, TableSchema};
+use calve_core::{
+    ColumnBuffer, Error, ErrorKind, Finding, RowBuffer, RowOp, StopReason, TableName, TableSchema, show_key,
+};
 use mysql_async::{Row, Value};
 
 use super::cell::{Fault, Kind};
 use super::cut::{Cutter, Range};
+use crate::conversions::{ZeroDates, refused_zero_date};
 use crate::describe::catalog::CatalogTable;
 use crate::describe::missing;
 use crate::server::Server;
@@ -19,8 +21,7 @@ pub(super) struct LoadTable {
     pub(super) schema: Arc<TableSchema>,
     pub(super) estimated_rows: Option<u64>,
     kinds: Vec<Kind>,
-    /// Columns that were told about for a zero date.
-    zero_dates_told: Vec<AtomicBool>,
+    zero_dates: ZeroDates,
     pub(super) cutter: Cutter,
 }
 
@@ -52,9 +53,9 @@ impl LoadTable {
             let what = format!("table {table} has a column of a type that cannot be read");
             refused("schema changed", &Finding::error(what, "run `calve check`"))
         })?;
-        let zero_dates_told = schema.columns.iter().map(|_| AtomicBool::new(false)).collect();
         let cutter = Cutter::of(&found, &schema, piece_rows);
-        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, zero_dates_told, cutter })
+        let zero_dates = server.conversions.zero_dates.clone();
+        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, zero_dates, cutter })
     }
 
     pub(super) fn select(&self, range: &Range) -> String {
@@ -76,7 +77,7 @@ impl LoadTable {
                 Value::Bytes(value) => value.len() + 4,
                 _ => 8,
             };
-            if let Err(fault) = self.push_cell(at, *kind, value, scratch, buffer) {
+            if let Err(fault) = self.push_cell(row, at, *kind, scratch, buffer) {
                 buffer.discard_row();
                 return Err(fault);
             }
@@ -87,30 +88,33 @@ impl LoadTable {
 
     fn push_cell(
         &self,
+        row: &Row,
         at: usize,
         kind: Kind,
-        value: &Value,
         scratch: &mut Vec<u8>,
         buffer: &mut RowBuffer,
     ) -> std::result::Result<(), PieceFault> {
         let nullable = self.schema.columns.get(at).is_some_and(|column| column.nullable);
+        let value = row.as_ref(at).unwrap_or(&Value::NULL);
         let out = buffer.image(at);
         if *value == Value::NULL {
             if !nullable {
-                return Err(self.stop(at, "NULL, which the column does not allow"));
+                return Err(self.stop(row, at, "NULL, which the column does not allow"));
             }
             out.push_null();
             return Ok(());
         }
         match kind.push(value, scratch, out) {
             Ok(()) => Ok(()),
-            Err(Fault::ZeroDate) if nullable => {
+            Err(Fault::ZeroDate) if nullable && self.zero_dates.become_null() => {
                 out.push_null();
-                self.tell_zero_date(at);
+                buffer.note_nulled();
+                let name = self.schema.columns.get(at).map_or("", |column| &column.name);
+                self.zero_dates.tell(&self.schema.table, name);
                 Ok(())
             }
-            Err(Fault::ZeroDate) => Err(self.stop(at, "a zero date, which no key can have")),
-            Err(Fault::Unrepresentable { what }) => Err(self.stop(at, what)),
+            Err(Fault::ZeroDate) => Err(self.stop(row, at, refused_zero_date(self.schema.key.contains(&at)))),
+            Err(Fault::Unrepresentable { what }) => Err(self.stop(row, at, what)),
             Err(Fault::Full(_)) => Err(PieceFault::Full),
             Err(fault @ Fault::Malformed { .. }) => {
                 let (table, column) = (&self.schema.table, self.column(at));
@@ -125,18 +129,26 @@ impl LoadTable {
         self.schema.columns.get(at).map_or_else(String::new, |column| identifier(&column.name))
     }
 
-    fn stop(&self, at: usize, what: &str) -> PieceFault {
-        PieceFault::Stop(StopReason {
-            state: "unrepresentable value".into(),
-            detail: format!("column {} of a row holds {what}", self.column(at)),
-            remedy: format!("change the value in the source, then run `calve reload {}`", self.schema.table),
-        })
+    /// The key of a row as people read it, with a `?` for what cannot be read.
+    fn key_of(&self, row: &Row) -> String {
+        let mut scratch = Vec::new();
+        let part = |&at: &usize| {
+            let column = self.schema.columns.get(at)?;
+            let mut out = ColumnBuffer::new(column.ty.clone());
+            if let (Some(kind), Some(value)) = (self.kinds.get(at), row.as_ref(at)) {
+                let _ = kind.push(value, &mut scratch, &mut out);
+            }
+            Some(out)
+        };
+        let key: Vec<ColumnBuffer> = self.schema.key.iter().filter_map(part).collect();
+        show_key(&self.schema, key.iter(), 0)
     }
 
-    fn tell_zero_date(&self, at: usize) {
-        let told = self.zero_dates_told.get(at).is_none_or(|told| told.swap(true, Ordering::Relaxed));
-        if !told {
-            tracing::warn!(table = %self.schema.table, column = %self.column(at), "zero dates are loaded as NULL");
-        }
+    fn stop(&self, row: &Row, at: usize, what: &str) -> PieceFault {
+        PieceFault::Stop(StopReason {
+            state: "unrepresentable value".into(),
+            detail: format!("column {} of the row with {} holds {what}", self.column(at), self.key_of(row)),
+            remedy: format!("change the value in the source, then run `calve reload {}`", self.schema.table),
+        })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use calve_core::{ChangeSink, Error, ErrorKind, Result, StopReason};
 
+use super::survival::Survival;
 use super::{Mapped, Transactions};
 use crate::binlog::event::{self, Event, Header, kind};
 use crate::binlog::rows::RowsEvent;
@@ -14,7 +15,8 @@ use crate::spool::Spool;
 /// The XA transactions that are not decided.
 #[derive(Debug, Default)]
 pub(super) struct Undecided {
-    prepared: BTreeMap<Xid, Prepared>,
+    pub(super) prepared: BTreeMap<Xid, Prepared>,
+    pub(super) survival: Survival,
     /// Were looked for in the log before reading began, and are not there.
     lost: BTreeSet<Xid>,
 }
@@ -22,7 +24,7 @@ pub(super) struct Undecided {
 /// The first half of an XA transaction that is not decided.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    name: TransactionName,
+    pub(super) name: TransactionName,
     rows: Spool,
 }
 
@@ -60,6 +62,13 @@ impl Transactions {
         let Some(current) = &mut self.current else { return Ok(()) };
         let rows = current.xa.take().map(|(_, rows)| rows).unwrap_or_default();
         let name = current.name.clone();
+        // Two of one name are never prepared at a time: the server lost the one before.
+        self.undecided.survival.forget(xid);
+        if let Some(lost) = self.undecided.prepared.remove(xid)
+            && lost.name != name
+        {
+            self.place.decided(&lost.name);
+        }
         self.place.prepared(&name);
         self.commit(sink)?;
         self.undecided.prepared.insert(xid.clone(), Prepared { name, rows });
@@ -78,6 +87,7 @@ impl Transactions {
     /// The present transaction decides one that was prepared.
     pub(super) fn decide(&mut self, xid: &Xid, commit: bool, sink: &mut dyn ChangeSink) -> Result<()> {
         let covered = self.present().covered;
+        self.undecided.survival.forget(xid);
         match self.undecided.prepared.remove(xid) {
             Some(prepared) => {
                 if commit && !covered {
@@ -117,7 +127,7 @@ impl Transactions {
         if self.current.as_ref().is_none_or(|current| current.xa.is_none()) {
             return Ok(false);
         }
-        if !matches!(self.maps.get(&rows.table_id), Some((_, Mapped::Other))) {
+        if !matches!(self.maps.get(&rows.table_id), Some((_, Mapped::Other(_)))) {
             self.keep_aside(kind, body)?;
         }
         Ok(true)

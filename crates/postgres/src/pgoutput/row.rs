@@ -145,5 +145,5 @@ pub(super) fn key_text(plan: &RowPlan, row: Tuple<'_>) -> String {
             };
         }
     }
-    crate::key_text::show_key(&plan.schema, key.iter(), 0)
+    calve_core::show_key(&plan.schema, key.iter(), 0)
 }

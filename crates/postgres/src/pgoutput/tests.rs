@@ -20,7 +20,7 @@ use calve_core::{
 };
 
 use super::{Decoder, LookedUp};
-use crate::key_text::cell_text;
+use calve_core::cell_text;
 
 const TEXT: &str = include_str!("captures/text.hex");
 const BINARY: &str = include_str!("captures/binary.hex");

@@ -237,6 +237,7 @@ mod tests {
             reshapes: false,
             rows: rows.len() as u64,
             deletes: 0,
+            nulled: 0,
             bytes: 0,
             files: files.data.clone(),
             body: serde_json::to_value(files).unwrap(),

@@ -156,8 +156,8 @@ fn a_statement_that_matters_stops_just_its_table(server: &Server) -> anyhow::Res
     case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
     case.same(&["good"])?;
     let left: Vec<&str> = tables.iter().copied().filter(|table| !GONE.contains(table)).collect();
+    // Those that are no table any more leave the configuration, and nothing follows them from then on.
     case.follow(&left);
-    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
     let back: Vec<&str> = left.iter().copied().filter(|table| *table != "good").collect();
     case.reload(&back)?;
     case.pipeline.once()?;
@@ -246,6 +246,70 @@ fn a_table_swapped_for_its_ghost_gains_the_column(server: &Server) -> anyhow::Re
     case.pass()
 }
 
+/// Tables that are no longer those that were followed, though their names may be: each is read again as it is then.
+fn tables_made_anew_or_renamed_are_read_again(server: &Server) -> anyhow::Result<()> {
+    let schema = format!("{}{}{}", rows("t"), rows("u"), rows("good"));
+    let mut case = BinlogCase::on(server, "anew", &schema, &["t", "u", "good"])?;
+    let all = ["t", "u", "good"];
+    case.once_and_same(&all)?;
+    let same_columns = "create table t (id int primary key, v varchar(100))";
+    let changes: [(&str, String); 6] = [
+        ("t", format!("drop table t; {same_columns}; insert into t values (5, 'anew'), (900, 'anew')")),
+        ("t", "drop table t; create table t (id int primary key, w text, n int); insert into t values (5, 'w', 1)".into()),
+        ("t", format!("drop table if exists t; create table if not exists t (id int primary key); drop table t; {same_columns}")),
+        ("u", "rename table u to away; delete from away where id < 10; rename table away to u; insert into u values (901, 'back')".into()),
+        ("u", "create table next like u; alter table next add column more int; insert into next values (1, 'next', 1); rename table u to before_u, next to u".into()),
+        ("u", "alter table before_u drop column v; drop table u; rename table before_u to u".into()),
+    ];
+    // With calve there, and with calve away.
+    for running in [true, false] {
+        for (table, statements) in &changes {
+            let name = case.name(table);
+            let calve = if running { Some(case.pipeline.start()?) } else { None };
+            case.sql
+                .run(&format!("update good set v = '{running}' where id = 7; delete from {table} where id = 12"))?;
+            case.sql.run(statements)?;
+            case.sql.run("insert into good select max(id) + 1, 'beside' from good")?;
+            if running {
+                case.pipeline.await_state(&name, "stopped")?;
+                case.await_same(&["good"])?;
+            } else {
+                case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+                case.same(&["good"])?;
+            }
+            case.stopped(table, &["reload"])?;
+            case.reload(&[table])?;
+            case.sql.run(&format!("replace into {table} (id) values (77); delete from {table} where id = 5"))?;
+            if let Some(calve) = calve {
+                case.await_same(&all)?;
+                calve.terminate()?;
+            }
+            case.once_and_same(&all)
+                .map_err(|error| error.context(format!("calve was there: {running}; {statements}")))?;
+        }
+        // As they were at first.
+        case.sql.run("drop table u")?;
+        case.sql.run(&rows("u"))?;
+        case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+        case.reload(&["u"])?;
+    }
+
+    // Away, it cannot be read again; back, it can.
+    case.sql.run("rename table u to elsewhere; update elsewhere set v = 'elsewhere'")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.stopped("u", &["dropped", "renamed"])?;
+    case.reload_stops("u")?;
+    case.same(&["t", "good"])?;
+    case.sql.run(
+        "rename table elsewhere to u; update u set v = 'back' where id = 3; update t set id = id + 1 order by id desc",
+    )?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.reload(&["u"])?;
+    case.sql.run("delete from u where id = 4")?;
+    case.once_and_same(&all)?;
+    case.pass()
+}
+
 /// Altered several times while nobody looked, with rows in every form between.
 fn altered_while_calve_is_away(server: &Server) -> anyhow::Result<()> {
     let schema = format!("{}{}", rows("t"), rows("good"));
@@ -271,5 +335,6 @@ on_every_server!(
     a_statement_that_matters_stops_just_its_table,
     partitions_that_are_emptied_or_exchanged_stop_their_table,
     a_table_swapped_for_its_ghost_gains_the_column,
+    tables_made_anew_or_renamed_are_read_again,
     altered_while_calve_is_away,
 );

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use calve_integration::binary::Finished;
 use calve_integration::sql::Sql;
 use calve_integration::{binary, readers};
 use calve_testkit::readers::Reader;
@@ -191,6 +192,46 @@ fn the_log_goes_on_in_other_files_and_after_restarts(kind: Kind, version: &str) 
     case.once_and_same(&["t", "u"])?;
     case.pass()
 }
+
+/// An event that is larger than a checkpoint may be takes what it needs, and is told of once. Others are not.
+fn an_event_larger_than_a_checkpoint_passes_and_is_told_of(server: &Server) -> anyhow::Result<()> {
+    let schema = "create table t (id int primary key, v longtext); create table other (id int primary key, v longtext);
+                  insert into t values (1, repeat('loaded', 500000));";
+    let mut case = BinlogCase::on(server, "ceiling", schema, &["t"])?;
+    case.pipeline = case.pipeline.clone().checkpoint("bytes", "1MiB");
+    let loaded = case.pipeline.once()?;
+    case.same(&["t"])?;
+    let told = |finished: &Finished| -> Vec<String> {
+        let lines = finished.stderr.lines().filter(|line| line.contains("larger than checkpoint.bytes"));
+        lines.map(str::to_owned).collect()
+    };
+    ensure!(told(&loaded).is_empty(), "{:?}", told(&loaded));
+    case.sql.run(
+        "insert into t values (2, repeat('small', 100)); insert into t values (3, repeat('x', 3000000));
+         insert into t select 10 + id, repeat('y', 900000) from t",
+    )?;
+    let streamed = case.pipeline.once()?;
+    case.same(&["t"])?;
+    let lines = told(&streamed);
+    // The server itself begins another event after some rows.
+    ensure!(lines.len() == 1, "told of {} events: {lines:?}", lines.len());
+    let (name, line) = (case.name("t"), &lines[0]);
+    let json: serde_json::Value = serde_json::from_str(line)?;
+    let field = |name: &str| json["fields"].get(name).or(json.get(name)).cloned().unwrap_or_default();
+    ensure!(field("level") == "WARN" || json["level"] == "WARN", "{line}");
+    ensure!(field("table") == name.as_str() && field("checkpoint.bytes") == 1 << 20, "{line}");
+    ensure!(field("bytes").as_u64().is_some_and(|bytes| (3_000_000..3_001_000).contains(&bytes)), "{line}");
+    // One that nobody follows has to pass all the same, and so has one that is compressed.
+    case.sql.run("insert into other values (1, repeat('x', 2000000))")?;
+    let compressed = if server.kind() == Kind::MySql { "set binlog_transaction_compression = ON;" } else { "" };
+    case.sql.run(&format!("{compressed} insert into t values (4, repeat('z', 4000000))"))?;
+    let lines = told(&case.pipeline.once()?);
+    case.same(&["t"])?;
+    ensure!(lines.len() == 2 && lines[0].contains(&case.name("other")) && lines[1].contains(&name), "{lines:?}");
+    case.pass()
+}
+
+on_every_server!(an_event_larger_than_a_checkpoint_passes_and_is_told_of);
 
 /// Forty megabytes in one value, by load and by stream.
 fn a_row_of_forty_megabytes_passes(kind: Kind, version: &str) -> anyhow::Result<()> {

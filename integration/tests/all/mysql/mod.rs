@@ -2,6 +2,7 @@
 
 mod changes;
 mod commands;
+mod conversions;
 mod ddl;
 mod events;
 mod identity;
@@ -137,6 +138,12 @@ impl BinlogCase {
         let words: Vec<&str> = std::iter::once("reload").chain(names.iter().map(String::as_str)).collect();
         self.case.pipeline.finish(&words)?.expect_success()?;
         Ok(())
+    }
+
+    /// Reads a table again that cannot be read, and stays stopped.
+    fn reload_stops(&self, table: &str) -> anyhow::Result<()> {
+        self.case.pipeline.finish(&["reload", &self.name(table)])?.expect_code(3)?;
+        self.stopped(table, &[])
     }
 
     /// Fails unless the table is stopped and says all of this of itself.

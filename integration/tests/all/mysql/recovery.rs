@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::ensure;
-use calve_integration::foreign::{self, CatalogLock};
+use calve_integration::foreign::{self, CatalogLock, CatalogRefusal};
+use calve_integration::lake::Lake;
 use calve_integration::pipeline::until;
-use calve_integration::{binary, readers};
+use calve_integration::{binary, compare, readers};
 use calve_testkit::readers::Reader;
 use calve_testkit::servers::{Kind, Options, Server};
 
@@ -109,6 +110,98 @@ fn local_state_of_yesterday_lost_or_damaged_changes_nothing(server: &Server) -> 
     remove(&positions)?;
     case.once_and_same(&TABLES)?;
     other.pass()?;
+    case.pass()
+}
+
+/// The local state of a while ago on a second machine, which runs beside the first on the same catalog and warehouse: two
+/// processes, no lock in common.
+fn local_state_copied_to_a_second_machine_changes_nothing(server: &Server) -> anyhow::Result<()> {
+    let mut case = BinlogCase::on(server, "copied", &two(), &TABLES)?;
+    let shared = case.directory.path().join("shared");
+    std::fs::create_dir_all(&shared)?;
+    let common = format!("catalog: sqlite://{0}/catalog.db\nwarehouse: {0}/warehouse", shared.display());
+    let here = case.pipeline.clone().with(&common);
+    let there = here.clone().lake_at(&case.directory.path().join("there"));
+    let lake = Lake::new(&shared);
+    let names = case.names(&TABLES);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+
+    here.once()?;
+    case.sql.run(CHANGES)?;
+    // With an intent in it, which the first machine finishes.
+    let mut command = here.command(&["run"])?;
+    command.env("CALVE_FAILPOINT", "positions.intent-written");
+    binary::finish(command, &here.log("killed"))?;
+    copy_directory(&here.lake().positions(here.name()), &there.lake().positions(there.name()))?;
+    here.once()?;
+    case.sql.run(CHANGES)?;
+    here.once()?;
+
+    let (mut first, mut second) = (here.start()?, there.start()?);
+    for round in 0..4 {
+        for _ in 0..5 {
+            case.sql.run(CHANGES)?;
+        }
+        // Either may have left, saying that somebody else is there.
+        if round % 2 == 0 {
+            first.kill()?;
+            first = here.start()?;
+        } else {
+            second.kill()?;
+            second = there.start()?;
+        }
+    }
+    compare::await_same(&mut case.sql, &lake, &names)?;
+    for process in [first, second] {
+        process.kill()?;
+    }
+    for machine in [&there, &here] {
+        case.sql.run(CHANGES)?;
+        machine.once()?;
+        compare::assert_same(&mut case.sql, &lake, &names)?;
+    }
+    case.pass()
+}
+
+/// The same keys change in two checkpoints, of which the first cannot be committed for a while: two snapshots in this order,
+/// never one of both, in which the deletes of the second would not reach the rows of the first.
+fn the_same_key_in_two_checkpoints_of_which_the_first_fails(server: &Server) -> anyhow::Result<()> {
+    let schema = "create table t (id int primary key, n int); insert into t values (1, 0), (2, 0), (3, 0);";
+    let mut case = BinlogCase::on(server, "twice", schema, &["t"])?;
+    // Nothing else is committed meanwhile: others write to the same log.
+    case.pipeline = case.pipeline.clone().checkpoint("idle_interval", "10m");
+    case.once_and_same(&["t"])?;
+    let namespace = case.database.name().to_owned();
+    let before = case.lake().metadata(&namespace, "t")?.snapshots().len();
+    let calve = case.pipeline.start()?;
+    until("calve to read the log", || Ok(calve.log().contains("streaming begins")))?;
+    let refusal = CatalogRefusal::begin(case.lake())?;
+    case.sql.run(
+        "begin; update t set n = 1 where id = 1; delete from t where id = 2; insert into t values (4, 1); commit",
+    )?;
+    until("the catalog to refuse the commit", || Ok(calve.log().contains(CatalogRefusal::SAYS)))?;
+    case.sql.run(
+        "begin; update t set n = 2 where id = 1; insert into t values (2, 2); delete from t where id = 4;
+         update t set id = 5 where id = 3; commit",
+    )?;
+    // The first is still tried, and the second is cut behind it.
+    let refused = calve.log().matches(CatalogRefusal::SAYS).count();
+    until("the commit to be tried again", || Ok(calve.log().matches(CatalogRefusal::SAYS).count() > refused))?;
+    drop(refusal);
+    case.await_same(&["t"])?;
+    calve.terminate()?;
+    case.once_and_same(&["t"])?;
+
+    let metadata = case.lake().metadata(&namespace, "t")?;
+    let states = metadata.snapshots().into_iter().skip(before).map(|snapshot| {
+        let rows = readers::duckdb(|duckdb| {
+            Ok(duckdb.query_table(&metadata.at(&snapshot), "select id, n from t order by id, n")?)
+        })?;
+        let row = |row: &Vec<Option<String>>| row.iter().flatten().cloned().collect::<Vec<_>>().join("=");
+        Ok(rows.rows.iter().map(row).collect::<Vec<_>>().join(" "))
+    });
+    let states = states.collect::<anyhow::Result<Vec<String>>>()?;
+    ensure!(states == ["1=1 3=0 4=1", "1=2 2=2 5=0"], "the snapshots are {states:?}");
     case.pass()
 }
 
@@ -220,6 +313,8 @@ fn a_table_that_was_rolled_back_stops_and_catches_up_by_a_reload(server: &Server
 on_every_server!(
     killed_between_any_two_steps_it_heals_by_itself,
     local_state_of_yesterday_lost_or_damaged_changes_nothing,
+    local_state_copied_to_a_second_machine_changes_nothing,
+    the_same_key_in_two_checkpoints_of_which_the_first_fails,
     a_catalog_that_is_down_is_waited_for,
     appended_rows_survive_beside_ours,
     a_table_that_was_rolled_back_stops_and_catches_up_by_a_reload,

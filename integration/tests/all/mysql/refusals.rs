@@ -74,6 +74,15 @@ fn the_options(server: &Server) -> anyhow::Result<()> {
         let given = case.pipeline.clone().with(&format!("server_id: {wrong}"));
         complains(&given.finish(&["run", "--once"])?, 2, &["server_id", wrong])?;
     }
+    for (option, says) in [
+        ("on_zero_date: nul", ["on_zero_date: 'nul'", "did you mean 'null'?"]),
+        ("on_zero_date: errors", ["on_zero_date: 'errors'", "did you mean 'error'?"]),
+        ("on_zero_date: clamp", ["on_zero_date: 'clamp'", "use null, or error"]),
+        ("on_zero_dates: error", ["'on_zero_dates' is not an option", "did you mean 'on_zero_date'?"]),
+        ("tinyint1_as_boolean: maybe", ["tinyint1_as_boolean: 'maybe'", "neither true nor false"]),
+    ] {
+        complains(&case.pipeline.clone().with(option).finish(&["run", "--once"])?, 2, &says)?;
+    }
     case.pass()
 }
 

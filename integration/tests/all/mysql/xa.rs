@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use calve_integration::pipeline::until;
 use calve_integration::sql::Sql;
 use calve_testkit::servers::{Kind, Options, Server, Stop};
 
@@ -156,3 +157,80 @@ fn prepared_over_a_restart_of_the_server(kind: Kind, version: &str) -> anyhow::R
 }
 
 on_every_version!(prepared_over_a_restart_of_the_server);
+
+/// MariaDB that is killed can have a PREPARE in its log that its engine lost, and never says so. It is nothing then, and does
+/// not hold up what is read and kept of the log; whatever else is prepared is not touched by that.
+fn a_prepared_transaction_that_the_server_lost_is_given_up(version: &str) -> anyhow::Result<()> {
+    let server = Server::start(Kind::MariaDb, version, &Options::default())?;
+    let mut case = BinlogCase::on(&server, "xa_lost", ROWS, &TABLES)?;
+    case.once_and_same(&TABLES)?;
+    let url = case.database.url(server.kind().superuser())?;
+    prepare(&case, "kept", "insert into t values (10, 'kept'); delete from u where id = 1")?;
+    let calve = case.pipeline.start()?;
+    let open = |case: &BinlogCase| Ok(case.pipeline.status()?["position"].to_string().contains("resume="));
+    until("what is prepared to be read", || open(&case))?;
+
+    // The engine's own log stays in memory, and so is gone with the process. It is written now and then all the same.
+    let mut happened = false;
+    for attempt in 0..10 {
+        case.sql.run("set global innodb_flush_log_at_timeout = 2700; set global innodb_flush_log_at_trx_commit = 0")?;
+        prepare(
+            &case,
+            "lost",
+            &format!("insert into t values ({}, 'lost'); update u set v = 'lost' where id = 2", 20 + attempt),
+        )?;
+        prepare(&case, "again", &format!("insert into t values ({}, 'lost')", 40 + attempt))?;
+        server.restart(Stop::Kill, &Options::default())?;
+        case.sql = Sql::connect_patiently(&url, Duration::from_secs(30))?;
+        let listed = case.sql.rows("xa recover")?;
+        let names: Vec<String> = listed.iter().filter_map(|row| row[3].clone()).collect();
+        ensure!(names.iter().any(|name| name.ends_with("kept")), "{names:?}");
+        if names.len() == 1 {
+            happened = true;
+            break;
+        }
+        for name in ["lost", "again"].into_iter().filter(|name| names.iter().any(|listed| listed.ends_with(name))) {
+            decide(&mut case, name, "rollback")?;
+        }
+    }
+    ensure!(happened, "the server never lost what it had prepared");
+    case.sql.run("insert into u values (200, 'after')")?;
+    case.await_same(&TABLES)?;
+    until("calve to give them up", || Ok(calve.log().matches("lost a prepared XA transaction").count() == 2))?;
+    // The one that is there still counts.
+    ensure!(open(&case)?, "what is prepared was forgotten");
+    prepare(&case, "again", "insert into t values (60, 'again')")?;
+    decide(&mut case, "again", "commit")?;
+    case.await_same(&TABLES)?;
+    calve.terminate()?;
+    decide(&mut case, "kept", "commit")?;
+    let calve = case.pipeline.start()?;
+    case.await_same(&TABLES)?;
+    case.sql.run("insert into u values (201, 'after')")?;
+    case.await_same(&TABLES)?;
+    until("nothing to be read again", || Ok(!open(&case)?))?;
+    calve.terminate()?;
+
+    // Nor does anything need the files that they stand in.
+    case.sql.run("flush binary logs; insert into u values (202, 'after')")?;
+    case.once_and_same(&TABLES)?;
+    let last = case.sql.rows("show binary logs")?.pop().and_then(|row| row[0].clone()).unwrap_or_default();
+    until("the log to be purged", || {
+        case.sql.run(&format!("purge binary logs to '{last}'"))?;
+        Ok(case.sql.rows("show binary logs")?.len() == 1)
+    })?;
+    case.sql.run("insert into u values (203, 'after')")?;
+    case.once_and_same(&TABLES)?;
+    ensure!(case.sql.value("select count(*) from t where v = 'lost'")? == "0", "the source has what it lost");
+    case.pass()
+}
+
+#[test]
+fn what_mariadb_10_11_lost_is_given_up() -> anyhow::Result<()> {
+    a_prepared_transaction_that_the_server_lost_is_given_up("10.11")
+}
+
+#[test]
+fn what_mariadb_11_8_lost_is_given_up() -> anyhow::Result<()> {
+    a_prepared_transaction_that_the_server_lost_is_given_up("11.8")
+}

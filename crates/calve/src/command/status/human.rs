@@ -15,6 +15,12 @@ pub(super) fn text(report: &Report) -> String {
     rows.extend(report.tables.iter().map(row));
     out.push_str(&show::table(&rows));
     for table in &report.tables {
+        if let Some(nulled) = table.nulled_values.filter(|nulled| *nulled > 0) {
+            let values = if nulled == 1 { "value" } else { "values" };
+            let nulled = show::count(nulled);
+            let _ =
+                writeln!(out, "\n{}: {nulled} {values} became NULL, such as zero dates (on_zero_date)", table.table);
+        }
         if let Some(reason) = &table.reason {
             let _ = writeln!(out, "\n{} is stopped: {reason}", table.table);
         }

@@ -71,6 +71,8 @@ pub(super) struct TableReport {
     pub(super) delete_files: Option<u64>,
     pub(super) bytes: Option<u64>,
     pub(super) snapshots: Option<u64>,
+    /// Values that the lake cannot hold and that became NULL, since the table was loaded.
+    pub(super) nulled_values: Option<u64>,
     /// RFC 3339.
     pub(super) last_commit: Option<String>,
 }

@@ -35,6 +35,7 @@ fn recorded() -> Recorded {
         metadata_location: String::new(),
         stamp: Some(stamp),
         rolled_back: false,
+        nulled: 2,
         stopped: None,
         snapshot: Some(1),
         committed_at_ms: Some(0),

@@ -27,7 +27,6 @@ pub(super) struct Model {
     pub(super) stops: Vec<(String, String)>,
     /// Tables whose rows nobody wants.
     pub(super) unwanted: bool,
-    pub(super) zero_dates: BTreeMap<String, u64>,
 }
 
 impl Model {
@@ -39,7 +38,6 @@ impl Model {
             plans: HashMap::new(),
             stops: Vec::new(),
             unwanted: false,
-            zero_dates: BTreeMap::new(),
         }
     }
 
@@ -70,10 +68,6 @@ impl Model {
                     Err(RowFault::Stop(reason)) => self.stop(table, reason),
                     Err(full @ RowFault::Full { .. }) => panic!("{full:?}"),
                 }
-                for (column, count) in plan.zero_dates() {
-                    let column = &plan.schema().columns[column].name;
-                    self.zero_dates.insert(format!("{}.{column}", plan.schema().table.name), count);
-                }
             }
             // The one statement that the scripts empty a table with.
             Event::Query(query) if query.sql.as_ref() == b"TRUNCATE TABLE t" => {
@@ -83,6 +77,12 @@ impl Model {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Values that became NULL, by table.
+    pub(super) fn nulled(&self) -> Vec<(&str, u64)> {
+        let tables = self.tables.iter().map(|table| table.schema.table.name.as_str());
+        tables.zip(self.buffers.iter().map(RowBuffer::nulled)).filter(|(_, nulled)| *nulled > 0).collect()
     }
 
     /// The rows that every table has in the end.

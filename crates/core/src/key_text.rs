@@ -1,15 +1,15 @@
-//! Cells of a key as Postgres would print them: to name a row to people, and to ask the server for it.
+//! Cells as text, to name a row to people by its key.
 //!
-//! What stands here must read back as the same value, so it is exact and never shortened.
+//! A cell's text is what Postgres prints for it, exact and never shortened; only in the key as a whole are long ones cut.
 
 use std::fmt::Write;
 
-use calve_core::{ColumnBuffer, ColumnType, TableSchema, Values};
+use crate::{ColumnBuffer, ColumnType, TableSchema, Values};
 
 const DAY_US: i64 = 86_400_000_000;
 
-/// The text of a cell that is not NULL.
-pub(crate) fn cell_text(column: &ColumnBuffer, row: usize) -> Option<String> {
+/// The text of a cell: None for NULL, and where there is no such cell.
+pub fn cell_text(column: &ColumnBuffer, row: usize) -> Option<String> {
     if row >= column.len() || column.is_null(row) {
         return None;
     }
@@ -43,20 +43,21 @@ pub(crate) fn cell_text(column: &ColumnBuffer, row: usize) -> Option<String> {
     })
 }
 
-/// A key as people read it: `id = 5, region = 'eu'`, long texts cut. `columns` are those of the key, in its order.
-pub(crate) fn show_key<'a>(
-    schema: &TableSchema,
-    columns: impl Iterator<Item = &'a ColumnBuffer>,
-    row: usize,
-) -> String {
+/// A key as people read it: `id = 5, region = 'eu'`, long texts cut. `columns` are those of the key, in its order, and the key
+/// is that of their cells `row`; a `?` stands for one that is not there.
+pub fn show_key<'a>(schema: &TableSchema, columns: impl Iterator<Item = &'a ColumnBuffer>, row: usize) -> String {
     const LONGEST: usize = 80;
     let mut shown = String::new();
     for (column, buffer) in schema.key_columns().zip(columns) {
         let text = cell_text(buffer, row).unwrap_or_else(|| "?".to_owned());
         let comma = if shown.is_empty() { "" } else { ", " };
-        let number = matches!(column.ty, ColumnType::Int | ColumnType::Long | ColumnType::Decimal { .. });
-        let quote = if number { "" } else { "'" };
-        let cut: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+        let bare =
+            matches!(column.ty, ColumnType::Boolean | ColumnType::Int | ColumnType::Long | ColumnType::Decimal { .. });
+        let quote = if bare { "" } else { "'" };
+        let cut = text.chars().take(LONGEST);
+        // Control characters would garble a terminal.
+        let cut: String =
+            if column.ty == ColumnType::String { cut.flat_map(char::escape_debug).collect() } else { cut.collect() };
         let more = if text.chars().nth(LONGEST).is_some() { ".." } else { "" };
         // Writing to a string cannot fail.
         let _ = write!(shown, "{comma}{} = {quote}{cut}{more}{quote}", column.name);
@@ -109,9 +110,62 @@ fn uuid(bytes: &[u8]) -> String {
     groups.join("-")
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut digits, byte| {
         let _ = write!(digits, "{byte:02x}");
         digits
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Column, NativeType, RowBuffer, RowOp, TableName, decode_key};
+    use std::sync::Arc;
+
+    type Push<'a> = &'a dyn Fn(&mut ColumnBuffer);
+
+    #[test]
+    fn keys_are_shown_as_people_write_them() {
+        let decimal = ColumnType::Decimal { precision: 20, scale: 2 };
+        let long = format!("it's\n{}", "x".repeat(100));
+        let shown_long = format!("'it\\'s\\n{}..'", "x".repeat(75));
+        let cells: [(ColumnType, Push<'_>, &str); 10] = [
+            (ColumnType::Int, &|out| out.push_i32(-5), "-5"),
+            (decimal, &|out| out.push_decimal(-5), "-0.05"),
+            (ColumnType::Boolean, &|out| out.push_bool(true), "true"),
+            (ColumnType::Timestamp, &|out| out.push_i64(-1_000), "'1969-12-31 23:59:59.999'"),
+            (ColumnType::TimestampTz, &|out| out.push_i64(-1), "'1969-12-31 23:59:59.999999+00'"),
+            (ColumnType::Date, &|out| out.push_i32(11_016), "'2000-02-29'"),
+            (ColumnType::Time, &|out| out.push_i64(3_600_000_000), "'01:00:00'"),
+            (ColumnType::String, &|out| out.push_str(&long).unwrap(), &shown_long),
+            (ColumnType::Binary, &|out| out.push_bytes(&[0, 255]).unwrap(), "'\\x00ff'"),
+            (ColumnType::Uuid, &|out| out.push_uuid([0x11; 16]), "'11111111-1111-1111-1111-111111111111'"),
+        ];
+        let columns = cells.iter().enumerate().map(|(at, (ty, ..))| Column {
+            id: 0,
+            name: format!("k{at}"),
+            ty: ty.clone(),
+            nullable: false,
+            native: NativeType::new(0, 0, ""),
+        });
+        let (columns, key) = (columns.collect(), (0..cells.len()).collect());
+        let schema = Arc::new(TableSchema { table: TableName::new("d", "t"), native_id: 0, columns, key });
+        let mut buffer = RowBuffer::new(Arc::clone(&schema));
+        for (at, (_, push, _)) in cells.iter().enumerate() {
+            push(buffer.image(at));
+        }
+        buffer.finish_row(RowOp::Insert);
+        let mut encoded = Vec::new();
+        buffer.encode_image_key(0, &mut encoded);
+        let (_, images, _) = buffer.into_parts();
+        let parts = cells.iter().enumerate().map(|(at, (.., shown))| format!("k{at} = {shown}"));
+        let expected = parts.collect::<Vec<_>>().join(", ");
+        assert_eq!(show_key(&schema, images.iter(), 0), expected);
+        // Bytes that are a key are that key.
+        assert_eq!(show_key(&schema, decode_key(&schema, &encoded).unwrap().iter(), 0), expected);
+        for cut in 0..encoded.len() {
+            assert!(decode_key(&schema, &encoded[..cut]).is_none(), "{cut} bytes are no key");
+        }
+    }
 }
