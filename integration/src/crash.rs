@@ -115,7 +115,7 @@ impl<'a> Campaign<'a> {
         let mut random = Random::new(options.seed);
         let load = Load::new(script, server.url(writer, DATABASE)?, &mut random);
         let state = LocalState::new(pipeline.lake().positions(pipeline.name()), directory.path().join("older"));
-        let coverage = Coverage::new(options.mutation);
+        let coverage = Coverage::new(options.source, options.mutation);
         Ok(Self {
             options,
             random,
