@@ -13,9 +13,15 @@ CONTENT = {0: "data", 1: "position deletes", 2: "equality deletes"}
 
 
 def bounds(schema, encoded):
-    """Column bounds by name, each as its value's text (bytes in hex, dates and times as the numbers stored)."""
+    """Column bounds by name, each as its value's text (bytes in hex, dates and times as the numbers stored).
+
+    Columns that the table had when the file was written, and has no more, are left out.
+    """
+    present = set(schema.field_ids)
     found = {}
     for field_id, value in (encoded or {}).items():
+        if field_id not in present:
+            continue
         decoded = from_bytes(schema.find_type(field_id), value)
         found[schema.find_column_name(field_id)] = decoded.hex() if isinstance(decoded, bytes) else str(decoded)
     return found

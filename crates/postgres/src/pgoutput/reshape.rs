@@ -35,8 +35,13 @@ pub(super) fn reshape(
             None => Ok(None),
         };
     }
-    let mut change = Change { schema, shape, attributes, existing_rows: None };
-    let columns = shape.columns.iter().map(|column| change.column(column)).collect::<Result<Vec<_>, _>>()?;
+    let mut change = Change { schema, shape, attributes, last: 0, existing_rows: None };
+    let mut columns = Vec::with_capacity(shape.columns.len());
+    for column in &shape.columns {
+        let column = change.column(column)?;
+        change.last = column.id;
+        columns.push(column);
+    }
     if !columns.is_sorted_by(|a, b| a.id < b.id) {
         return Err("columns were dropped and added again under names that were there before".to_owned());
     }
@@ -52,6 +57,8 @@ struct Change<'a> {
     schema: &'a TableSchema,
     shape: &'a Shape,
     attributes: &'a [Attribute],
+    /// The number of the column before: they grow.
+    last: u32,
     existing_rows: Option<String>,
 }
 
@@ -61,6 +68,8 @@ impl Change<'_> {
         let now = self.attributes.iter().find(|now| !now.dropped && now.column.name == column.name);
         let before = self.schema.columns.iter().find(|before| before.name == column.name);
         match (before, now) {
+            // It stands where the old one of its name cannot stand.
+            (Some(before), Some(now)) if before.id < self.last && self.last < now.column.id => self.added(now, column),
             (Some(before), Some(now)) if before.id != now.column.id => {
                 Err(format!("column {} was dropped, or renamed, and another took its name", column.name))
             }
