@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::options::{Mutation, Source};
+use calve_testkit::servers::Kind as Source;
+
+use super::options::Mutation;
 use crate::random::Random;
 
 /// Every failpoint of the binary, by name. A test holds this list against the code.
