@@ -104,7 +104,13 @@ mod tests {
             native: NativeType::new(1, -1, format!("{ty:?}")),
         };
         let columns = columns.iter().map(column).collect();
-        TableSchema { table: TableName::new("shop", "t"), native_id: 1, columns, key: key.to_vec() }
+        TableSchema {
+            table: TableName::new("shop", "t"),
+            native_id: 1,
+            character_set: None,
+            columns,
+            key: key.to_vec(),
+        }
     }
 
     #[test]

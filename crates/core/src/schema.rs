@@ -145,12 +145,16 @@ pub struct NativeType {
     /// The character set of the column's own text, where columns have one (MySQL: `latin1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub character_set: Option<String>,
+    /// What else the source says of the column that decides what an ALTER does to rows that are there, in its own words (MySQL:
+    /// `not null`, `auto_increment`, `generated`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<String>,
 }
 
 impl NativeType {
     /// A type without a character set of its own.
     pub fn new(id: u32, modifier: i32, name: impl Into<String>) -> Self {
-        Self { id, modifier, name: name.into(), character_set: None }
+        Self { id, modifier, name: name.into(), character_set: None, attributes: Vec::new() }
     }
 }
 
@@ -178,6 +182,10 @@ pub struct TableSchema {
     pub table: TableName,
     /// The source's own number of the table (Postgres: `pg_class.oid`); another number under the same name is another table.
     pub native_id: u32,
+    /// What text columns get that come without a character set of their own, where the source has such a thing and it is known
+    /// (MySQL: the default of the table).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub character_set: Option<String>,
     /// In the source's order, at least one.
     pub columns: Vec<Column>,
     /// Indexes into `columns` of the replica identity, in its own order; empty where the table has none.

@@ -32,7 +32,7 @@ fn schema() -> Arc<TableSchema> {
         native: NativeType::new(0, -1, ""),
     };
     let columns = TYPES.iter().enumerate().map(column).collect();
-    Arc::new(TableSchema { table: TableName::new("s", "t"), native_id: 1, columns, key: vec![0] })
+    Arc::new(TableSchema { table: TableName::new("s", "t"), native_id: 1, character_set: None, columns, key: vec![0] })
 }
 
 /// A cell that depends on the row only, so that the arrays can be checked by row number. Every third is NULL.
@@ -172,6 +172,7 @@ fn keys_are_equal_only_when_they_are_the_same() {
     let schema = Arc::new(TableSchema {
         table: TableName::new("s", "t"),
         native_id: 1,
+        character_set: None,
         columns: columns.into(),
         key: vec![1, 0],
     });

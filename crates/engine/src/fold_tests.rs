@@ -24,7 +24,13 @@ pub(crate) fn schema() -> Arc<TableSchema> {
         column("id", ColumnType::Long, false),
         column("part", ColumnType::Int, false),
     ];
-    Arc::new(TableSchema { table: TableName::new("public", "t"), native_id: 1, columns, key: vec![2, 1] })
+    Arc::new(TableSchema {
+        table: TableName::new("public", "t"),
+        native_id: 1,
+        character_set: None,
+        columns,
+        key: vec![2, 1],
+    })
 }
 
 pub(crate) type Key = (i32, i64);

@@ -276,7 +276,13 @@ mod tests {
     /// A table loaded at a position, which belongs to the sets named and records the completeness given.
     fn table(name: &str, position: &str, member_of: &[MemberDigest], complete_to: Vec<CompleteTo>) -> Found {
         let name = TableName::new("shop", name);
-        let schema = TableSchema { table: name.clone(), native_id: 0, columns: Vec::new(), key: Vec::new() };
+        let schema = TableSchema {
+            table: name.clone(),
+            native_id: 0,
+            character_set: None,
+            columns: Vec::new(),
+            key: Vec::new(),
+        };
         let id = CheckpointId(Uuid::from_u128(7));
         let stamp = Stamp {
             checkpoint: id,

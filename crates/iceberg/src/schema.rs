@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn table(columns: Vec<Column>, key: Vec<usize>) -> TableSchema {
-        TableSchema { table: TableName::new("public", "t"), native_id: 1, columns, key }
+        TableSchema { table: TableName::new("public", "t"), native_id: 1, character_set: None, columns, key }
     }
 
     fn base() -> TableSchema {

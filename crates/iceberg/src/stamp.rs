@@ -366,6 +366,7 @@ mod tests {
         Arc::new(TableSchema {
             table: table(),
             native_id: 7,
+            character_set: None,
             columns: vec![Column {
                 id: 0,
                 name: String::from("id"),

@@ -105,6 +105,31 @@ impl Charset {
     }
 }
 
+/// `information_schema.CHARACTER_SETS.MAXLEN`: lengths are in characters where a type is written, in bytes in the log.
+pub(crate) fn bytes_per_character(charset: &str) -> u32 {
+    match charset {
+        "utf8mb4" | "utf16" | "utf16le" | "utf32" | "gb18030" => 4,
+        "utf8mb3" | "utf8" | "ujis" | "eucjpms" => 3,
+        "big5" | "sjis" | "cp932" | "euckr" | "gb2312" | "gbk" | "ucs2" => 2,
+        _ => 1,
+    }
+}
+
+/// The character set that a collation is named after, as catalogs name it. None for names that name none, such as
+/// `uca1400_ai_ci` of MariaDB, which is one of whatever set the column has.
+pub(crate) fn of_collation(collation: &str) -> Option<String> {
+    let set = collation.split('_').next().unwrap_or_default();
+    catalog_name(set)
+}
+
+/// The name that catalogs have for a character set. None for what is not known.
+pub(crate) fn catalog_name(name: &str) -> Option<String> {
+    if name.eq_ignore_ascii_case("binary") {
+        return Some("binary".to_owned());
+    }
+    Charset::by_name(name).map(|charset| charset.name().to_owned())
+}
+
 impl fmt::Debug for Charset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)

@@ -5,11 +5,20 @@
 //! every version of both servers; a statement of an unknown kind that names a followed table is said to be just that.
 
 mod alter;
+mod apply;
+mod change;
+mod conversion;
+mod cursor;
+mod definition;
 mod kind;
 pub(crate) mod token;
+mod written_type;
 
 use calve_core::TableName;
 
+pub(crate) use apply::Session;
+pub(crate) use change::Alteration;
+use change::TableChange;
 pub(crate) use kind::{StatementKind, Xid, statement_kind};
 
 use crate::server::Flavour;
@@ -27,9 +36,8 @@ pub(crate) enum DdlEffect {
     /// A table of this name was made; an earlier one is gone. Where there was one and the statement says IF NOT EXISTS, nothing
     /// was done, which MySQL logs all the same.
     Created { table: TableName, if_not_exists: bool },
-    /// `columns`: columns, their types, names, order or character sets, or the primary key; otherwise only what leaves rows
-    /// and their decoding alone, such as other indexes.
-    Altered { table: TableName, columns: bool },
+    /// Without changes there is only what leaves rows and their decoding alone, such as other indexes.
+    Altered { table: TableName, alteration: Alteration },
     /// Rows came or went without row events: a partition was truncated, dropped or exchanged, a tablespace imported.
     PartitionsDiscarded(TableName),
     /// Rows were changed by a statement (`binlog_format` STATEMENT or MIXED in that session), which cannot be applied.
@@ -251,7 +259,9 @@ impl<'a> Reading<'a> {
         let on = self.tokens.iter().position(|token| token.is("ON"))?;
         self.tokens = self.tokens.get(on + 1..)?;
         let table = self.table()?;
-        self.effect(table, |table| DdlEffect::Altered { table, columns: primary });
+        let changes = if primary { vec![TableChange::DropKey] } else { Vec::new() };
+        let alteration = Alteration { changes, ignore: false };
+        self.effect(table, |table| DdlEffect::Altered { table, alteration });
         Some(())
     }
 
@@ -307,6 +317,10 @@ impl<'a> Reading<'a> {
     }
 }
 
+#[cfg(all(test, feature = "servers"))]
+mod apply_server_tests;
+#[cfg(test)]
+mod apply_tests;
 #[cfg(all(test, feature = "servers"))]
 mod server_tests;
 #[cfg(test)]

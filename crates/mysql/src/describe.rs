@@ -8,12 +8,13 @@ pub(crate) mod catalog;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Column, ColumnType, Error, ErrorKind, Finding, Result, Severity, TableName, TableSchema};
+use calve_core::{Column, Error, ErrorKind, Finding, Result, Severity, TableName, TableSchema};
 use mysql_async::Conn;
 
+use crate::charset;
 use crate::server::Server;
 use crate::sql::{identifier, literal, qualified};
-use crate::types::{Unsupported, column_type};
+use crate::types::{Unsupported, attribute, column};
 use catalog::{CatalogColumn, CatalogTable};
 
 /// Databases of the server itself.
@@ -68,7 +69,9 @@ impl CatalogTable {
         let (columns, key): (std::result::Result<Vec<Column>, ()>, _) = (columns, self.key_positions(server));
         match (columns, key) {
             (Ok(columns), Some(key)) => {
-                Ok(Arc::new(TableSchema { table: self.table.clone(), native_id: 0, columns, key }))
+                let character_set = charset::of_collation(&self.collation);
+                let table = self.table.clone();
+                Ok(Arc::new(TableSchema { table, native_id: 0, character_set, columns, key }))
             }
             _ => Err(missing(&self.table)),
         }
@@ -81,14 +84,15 @@ impl CatalogTable {
 
     /// Columns by name, each with its types or why it has none.
     fn columns<'a>(&'a self, server: &'a Server) -> Vec<(&'a str, std::result::Result<Column, Unsupported>)> {
-        let of = |column: &CatalogColumn| {
-            let (ty, native) = column_type(server.flavour, &server.conversions, &column.ty)?;
-            let in_key = self.key.iter().any(|part| part.column == column.name);
-            // A zero date becomes NULL even where the source allows none; in a key it stops the table. Where the pipeline wants
-            // that everywhere, the column may be NULL all the same: so it can change its mind without loading anew.
-            let may_be_zero = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
-            let nullable = column.nullable || (may_be_zero && !in_key);
-            Ok(Column { id: 0, name: column.name.clone(), ty, nullable, native })
+        let of = |of: &CatalogColumn| {
+            let in_key = self.key.iter().any(|part| part.column == of.name);
+            let attributes = [
+                (attribute::NOT_NULL, !of.nullable),
+                (attribute::AUTO_INCREMENT, of.extra.contains("AUTO_INCREMENT")),
+                (attribute::GENERATED, of.is_generated()),
+            ];
+            let attributes: Vec<&str> = attributes.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| *name).collect();
+            column(server.flavour, &server.conversions, &of.name, &of.ty, &attributes, in_key)
         };
         self.logged(server).map(|column| (column.name.as_str(), of(column))).collect()
     }

@@ -96,8 +96,6 @@ impl SnapshotReader {
         let mut connections = future::try_join_all(connections).await?;
         let position = positions.before().await?;
         future::try_join_all(connections.iter_mut().map(|conn| take_snapshot(conn, server.flavour))).await?;
-        let settled = positions.after(&mut connections).await?;
-
         let (mut load, mut refused) = (Vec::new(), VecDeque::new());
         if let Some(conn) = connections.first_mut() {
             for table in tables {
@@ -109,6 +107,8 @@ impl SnapshotReader {
             }
             release_locks(conn).await?;
         }
+        // After the tables were described: an ALTER beyond this is none that their description shows.
+        let settled = positions.after(&mut connections).await?;
         let queue = Arc::new(Queue::new(&load));
         let (sender, messages) = mpsc::channel(connections.len());
         let mut workers = JoinSet::new();
@@ -203,9 +203,17 @@ async fn release_locks(conn: &mut Conn) -> Result<()> {
 /// Does jobs until none is left.
 async fn work(mut conn: Conn, queue: Arc<Queue>, sender: mpsc::Sender<Message>) {
     while let Some(job) = queue.next().await {
-        let name = job.table().schema.table.clone();
+        let table = Arc::clone(job.table());
+        let name = table.schema.table.clone();
         let end = match do_job(&mut conn, job, &sender).await {
-            Ok(brought) => queue.finish(&name, brought).then_some(Message::Done(name)),
+            Ok(brought) => {
+                if queue.finish(&name, brought) {
+                    let stand = names_stand(&mut conn, &table).await;
+                    Some(stand.map_or_else(Message::Failed, |()| Message::Done(name)))
+                } else {
+                    None
+                }
+            }
             // Another piece of it may have failed before.
             Err(PieceFault::Stop(reason)) => queue.give_up(&name).then_some(Message::Stopped(name, reason)),
             Err(PieceFault::Broken(error)) => Some(Message::Failed(error)),
@@ -249,6 +257,35 @@ async fn do_job(
             Ok(Vec::new())
         }
     }
+}
+
+/// Columns that took one another's names while the table was read have each other's values in some pieces. Whatever else is done
+/// to a table that is read, the server refuses the next piece, or the columns of the pieces are there under their names.
+async fn names_stand(conn: &mut Conn, table: &LoadTable) -> Result<()> {
+    let name = &table.schema.table;
+    let shown = match conn.query_iter(format!("SELECT * FROM {} LIMIT 0", crate::sql::qualified(name))).await {
+        Ok(answer) => {
+            let columns = answer.columns_ref().iter().map(|column| column.name_str().into_owned());
+            let shown: Vec<String> = columns.collect();
+            answer.drop_result().await.map_err(|error| read_error(name, &error))?;
+            shown
+        }
+        // Who may read some columns only is shown none this way.
+        Err(error) if server_error(&error).is_some_and(|server| server.code == code::COLUMN_ACCESS_DENIED) => {
+            Vec::new()
+        }
+        Err(error) => return Err(read_error(name, &error)),
+    };
+    release_locks(conn).await?;
+    let places: Vec<usize> =
+        shown.iter().filter_map(|shown| table.schema.columns.iter().position(|column| column.name == *shown)).collect();
+    if places.is_sorted() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Retry,
+        format!("columns of table {name} were renamed while it was read: it is read again"),
+    ))
 }
 
 /// A send fails only when the reader was dropped, which ends this task too.

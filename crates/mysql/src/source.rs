@@ -207,13 +207,15 @@ impl ChangeSource for MySqlSource {
 
     async fn start_load(&mut self, tables: &[TableName]) -> Result<Box<dyn LoadReader>> {
         let server = self.server()?.clone();
-        let Some(stream) = &self.stream else {
+        let Some(stream) = &mut self.stream else {
             return Err(Error::new(ErrorKind::Bug, "a load was started before the stream"));
         };
         let stands = stream.transactions.place().position();
         let mut place = SnapshotPlace::find(&self.settings, &server, Some(stands)).await?;
         let MySqlSettings { connect, load_parallelism, .. } = &self.settings;
-        Ok(Box::new(SnapshotReader::open(connect, &server, tables, *load_parallelism, &mut place).await?))
+        let reader = SnapshotReader::open(connect, &server, tables, *load_parallelism, &mut place).await?;
+        stream.transactions.loads(tables, reader.settled());
+        Ok(Box::new(reader))
     }
 
     async fn stop(&mut self) {

@@ -26,9 +26,9 @@ use crate::binlog::query::Query;
 use crate::binlog::rows::RowsEvent;
 use crate::binlog::table_map::TableMap;
 use crate::binlog::wire::Malformed;
-use crate::conversions::ZeroDates;
+use crate::conversions::Conversions;
 use crate::ddl::{StatementKind, Xid, statement_kind};
-use crate::effects::{Effect, Statements};
+use crate::effects::{Altered, Effect, Statements};
 use crate::place::{Place, TransactionGtid, TransactionName};
 use crate::settings::MySqlSettings;
 use crate::spool::Spool;
@@ -44,6 +44,15 @@ enum Mapped {
     Followed(TableIndex, Arc<RowPlan>),
     /// The log's columns are not those of the schema.
     Changed(TableIndex, String),
+}
+
+impl Mapped {
+    fn table(&self) -> Option<TableIndex> {
+        match self {
+            Self::Other(..) => None,
+            Self::Followed(table, _) | Self::Changed(table, _) => Some(*table),
+        }
+    }
 }
 
 /// A transaction that has begun in the log.
@@ -75,6 +84,8 @@ pub(crate) struct Transactions {
     tables: Vec<SourceTable>,
     indexes: HashMap<TableName, TableIndex>,
     statements: Statements,
+    /// Tables whose load began while the stream went on, and up to where the log may hold what their description shows already.
+    settling: HashMap<TableIndex, BinlogOffset>,
     /// By table id, each with the bytes it was made from.
     maps: HashMap<u64, (Vec<u8>, Mapped)>,
     place: Place,
@@ -82,7 +93,7 @@ pub(crate) struct Transactions {
     current: Option<Current>,
     undecided: Undecided,
     spill_dir: PathBuf,
-    zero_dates: ZeroDates,
+    conversions: Conversions,
     /// An event beyond it is told of.
     checkpoint_bytes: u64,
     /// The last transaction of the position that reading began at, if it was asked for again.
@@ -109,13 +120,14 @@ impl Transactions {
             tables: tables.to_vec(),
             indexes,
             statements: Statements::new(flavour, lower_case_table_names, names),
+            settling: HashMap::new(),
             maps: HashMap::new(),
             place: Place::new(start)?,
             start: start.clone(),
             current: None,
             undecided: Undecided::default(),
             spill_dir,
-            zero_dates: ZeroDates::default(),
+            conversions: Conversions::default(),
             checkpoint_bytes: u64::MAX,
             expected,
             quiet: false,
@@ -124,8 +136,8 @@ impl Transactions {
 
     /// As the pipeline's settings say.
     pub(crate) fn with_settings(self, settings: &MySqlSettings) -> Self {
-        let zero_dates = settings.conversions.zero_dates.clone();
-        Self { zero_dates, checkpoint_bytes: settings.checkpoint_bytes, ..self }
+        let conversions = settings.conversions.clone();
+        Self { conversions, checkpoint_bytes: settings.checkpoint_bytes, ..self }
     }
 
     /// See [`Place::know`].
@@ -137,6 +149,14 @@ impl Transactions {
     #[cfg(test)]
     pub(crate) fn enter(&mut self, file: &str) {
         self.place.rotate(file, 4);
+    }
+
+    /// These tables are being read as they are somewhere up to here: what alters them before that may have been seen by who
+    /// described them, or not.
+    pub(crate) fn loads(&mut self, tables: &[TableName], settled: &Position) {
+        let Some(at) = settled.binlog_offset() else { return };
+        let indexes = tables.iter().filter_map(|table| self.indexes.get(table));
+        self.settling.extend(indexes.map(|index| (*index, at.clone())));
     }
 
     /// Where reading stands: after the last transaction that is over.
@@ -151,13 +171,14 @@ impl Transactions {
             tables: self.tables.clone(),
             indexes: self.indexes.clone(),
             statements: self.statements.clone(),
+            settling: HashMap::new(),
             maps: HashMap::new(),
             place: Place::new(from)?,
             start: from.clone(),
             current: None,
             undecided: Undecided::default(),
             spill_dir: self.spill_dir.clone(),
-            zero_dates: self.zero_dates.clone(),
+            conversions: self.conversions.clone(),
             checkpoint_bytes: u64::MAX,
             expected: None,
             quiet: false,
@@ -406,6 +427,7 @@ impl Transactions {
                             buffer.finish_row(RowOp::Truncate);
                         }
                     }
+                    Effect::Alter(altered) => self.alter(table, &altered, sink)?,
                     Effect::Stop(reason) => self.stop_wanted(table, sink, |_| reason)?,
                 }
             }
@@ -414,6 +436,37 @@ impl Transactions {
         let current = self.present();
         current.open |= starts;
         if current.open { Ok(()) } else { self.commit(sink) }
+    }
+
+    /// Moves the table's schema on, where the sink wants what the present transaction does to it: a table that is ahead has it.
+    fn alter(&mut self, table: TableIndex, altered: &Altered, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(schema) = self.tables.get(table.0).map(|source| Arc::clone(&source.schema)) else { return Ok(()) };
+        let changed = altered.apply(self.flavour, &self.conversions, &schema);
+        if changed == Ok(None) {
+            return Ok(());
+        }
+        self.begin_in_sink(sink)?;
+        if !sink.wants(table) {
+            return Ok(());
+        }
+        let settles = |at: &BinlogOffset| self.place.at().is_none_or(|reached| reached <= at);
+        if self.settling.get(&table).is_some_and(settles) {
+            sink.stop(table, altered.while_read(&schema.table));
+            return Ok(());
+        }
+        match changed {
+            Ok(None) => {}
+            Ok(Some(change)) => {
+                if let Some(source) = self.tables.get_mut(table.0) {
+                    source.schema = Arc::clone(&change.schema);
+                }
+                // Rows that follow come with a table map of their own; none is decoded by a plan of the schema that was.
+                self.maps.retain(|_, (_, mapped)| mapped.table() != Some(table));
+                sink.schema(table, change);
+            }
+            Err(reason) => sink.stop(table, reason),
+        }
+        Ok(())
     }
 
     fn commit(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
@@ -475,7 +528,9 @@ impl Transactions {
         let mapped = match index {
             None => Mapped::Other(TableName::new(map.database, map.table)),
             Some(index) => match RowPlan::new(self.flavour, map, &self.tables[index.0].schema) {
-                Ok(plan) => Mapped::Followed(index, Arc::new(plan.with_zero_dates(self.zero_dates.clone()))),
+                Ok(plan) => {
+                    Mapped::Followed(index, Arc::new(plan.with_zero_dates(self.conversions.zero_dates.clone())))
+                }
                 Err(mismatch) => Mapped::Changed(index, mismatch.what),
             },
         };

@@ -3,7 +3,7 @@
 //! The type is decided once, when a table is described. What has no type of its own in the lake is kept as the text that the
 //! server prints for it, so nothing is lost.
 
-use calve_core::{ColumnType, NativeType};
+use calve_core::{Column, ColumnType, NativeType};
 
 use crate::charset::Charset;
 use crate::conversions::Conversions;
@@ -38,6 +38,14 @@ pub(crate) mod code {
     pub(crate) const GEOMETRY: u32 = 255;
 }
 
+/// What [`NativeType::attributes`] holds of a column here.
+pub(crate) mod attribute {
+    pub(crate) const NOT_NULL: &str = "not null";
+    pub(crate) const AUTO_INCREMENT: &str = "auto_increment";
+    /// Computed from other columns.
+    pub(crate) const GENERATED: &str = "generated";
+}
+
 /// A column's type as `information_schema.COLUMNS` has it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CatalogType {
@@ -56,6 +64,25 @@ pub(crate) struct CatalogType {
 /// Why a column cannot be replicated: what its type is, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unsupported(pub(crate) String);
+
+/// A column of a type, with what else is said of it in the words of [`attribute`]. Its `id` is still to be given.
+///
+/// A zero date becomes NULL even where the source allows none; in a key it stops the table. Where the pipeline wants that
+/// everywhere, the column may be NULL all the same: so it can change its mind without loading anew.
+pub(crate) fn column(
+    flavour: Flavour,
+    conversions: &Conversions,
+    name: &str,
+    catalog: &CatalogType,
+    attributes: &[&str],
+    in_key: bool,
+) -> Result<Column, Unsupported> {
+    let (ty, native) = column_type(flavour, conversions, catalog)?;
+    let may_be_zero = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
+    let nullable = !in_key && (may_be_zero || !attributes.contains(&attribute::NOT_NULL));
+    let attributes = attributes.iter().map(|attribute| (*attribute).to_owned()).collect();
+    Ok(Column { id: 0, name: name.to_owned(), ty, nullable, native: NativeType { attributes, ..native } })
+}
 
 /// Digits of a decimal that 128 bits hold.
 const DECIMAL_DIGITS: u8 = 38;
@@ -122,6 +149,7 @@ pub(crate) fn column_type(
         name: catalog.column_type.clone(),
         // Binary types have the character set `binary` in some catalogs, none in others.
         character_set: catalog.character_set.clone().filter(|_| ty == ColumnType::String && id != code::JSON),
+        attributes: Vec::new(),
     };
     Ok((ty, native))
 }

@@ -65,7 +65,8 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         nullable: false,
         native: NativeType::new(20, -1, "bigint"),
     };
-    let schema = TableSchema { table: table.clone(), native_id: 16_400, columns: vec![key], key: vec![0] };
+    let schema =
+        TableSchema { table: table.clone(), native_id: 16_400, character_set: None, columns: vec![key], key: vec![0] };
     let delta = StagedDelta {
         replace: false,
         reshapes: false,

@@ -13,6 +13,7 @@ fn schema() -> Arc<TableSchema> {
     Arc::new(TableSchema {
         table: TableName::new("public", "t"),
         native_id: 20_000,
+        character_set: None,
         columns: vec![
             column("id", ColumnType::Long, oid::INT8),
             column("note", ColumnType::String, oid::TEXT),

@@ -45,7 +45,13 @@ impl Relation {
             return Err(broken);
         }
         let key = self.key_positions().unwrap_or_default();
-        Ok(Arc::new(TableSchema { table: self.table.clone(), native_id: self.oid, columns: self.columns.clone(), key }))
+        Ok(Arc::new(TableSchema {
+            table: self.table.clone(),
+            native_id: self.oid,
+            character_set: None,
+            columns: self.columns.clone(),
+            key,
+        }))
     }
 
     /// The index that identifies rows, by the table's replica identity. Under FULL that is the primary key.

@@ -7,8 +7,8 @@ use super::compare::{Buckets, Detail};
 use super::rows::Rows;
 use crate::database::Witness;
 use calve_core::{
-    ChangeSink, Error, ErrorKind, Position, Result, RowBuffer, RowOp, StopReason, TableIndex, TableSchema,
-    TransactionPoint,
+    ChangeSink, Error, ErrorKind, Position, Result, RowBuffer, RowOp, SchemaChange, StopReason, TableIndex,
+    TableSchema, TransactionPoint,
 };
 
 /// The source reached the position before, so its log tells soon.
@@ -105,6 +105,13 @@ impl ChangeSink for Changes<'_> {
 
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
         (table.0 == 0 && !self.reached).then_some(&mut self.buffer)
+    }
+
+    /// What was read so far has the columns of before.
+    fn schema(&mut self, _: TableIndex, _: SchemaChange) {
+        self.buffer = RowBuffer::new(Arc::clone(self.schema));
+        let message = format!("table {} was altered while it was compared; compare it again", self.schema.table);
+        self.failed.get_or_insert(Error::new(ErrorKind::Retry, message));
     }
 
     fn stop(&mut self, _: TableIndex, reason: StopReason) {

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use calve_core::{
-    ChangeSink, Column, ColumnBuffer, ColumnType, Lsn, NativeType, Position, RowBuffer, RowOp, StopReason, TableIndex,
-    TableName, TableSchema, TransactionPoint,
+    ChangeSink, Column, ColumnBuffer, ColumnType, ErrorKind, Lsn, NativeType, Position, RowBuffer, RowOp, SchemaChange,
+    StopReason, TableIndex, TableName, TableSchema, TransactionPoint,
 };
 
 use super::changes::Changes;
@@ -17,7 +17,13 @@ fn column(name: &str, ty: ColumnType) -> Column {
 }
 
 fn schema(columns: Vec<Column>, key: &[usize]) -> Arc<TableSchema> {
-    Arc::new(TableSchema { table: TableName::new("public", "t"), native_id: 1, columns, key: key.to_vec() })
+    Arc::new(TableSchema {
+        table: TableName::new("public", "t"),
+        native_id: 1,
+        character_set: None,
+        columns,
+        key: key.to_vec(),
+    })
 }
 
 fn arrays(columns: Vec<ColumnBuffer>) -> Vec<ArrayRef> {
@@ -264,6 +270,13 @@ fn a_change_that_cannot_be_read_ends_the_comparison() {
     changes.stop(TableIndex(0), reason);
     assert!(changes.is_full());
     assert!(changes.failed.is_some_and(|error| error.to_string().contains("unchanged TOAST")));
+
+    let mut changes = Changes::new(&until, &source.schema, &buckets, &mut source.detail);
+    changes.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(100) });
+    changes.schema(TableIndex(0), SchemaChange { schema: Arc::clone(&source.schema), existing_rows: None });
+    assert!(changes.is_full());
+    let failed = changes.failed.expect("rows of two schemas are not compared");
+    assert!(failed.kind() == ErrorKind::Retry && failed.to_string().contains("was altered while it was compared"));
 }
 
 #[test]

@@ -262,6 +262,7 @@ async fn a_load_evolves_the_schema() {
     let changed = Arc::new(TableSchema {
         table: table(),
         native_id: 1,
+        character_set: None,
         columns: vec![
             column("id", ColumnType::Long, false),
             column("paid", ColumnType::Boolean, true),
@@ -312,6 +313,7 @@ async fn changes_evolve_the_schema() {
     let changed = Arc::new(TableSchema {
         table: table(),
         native_id: 1,
+        character_set: None,
         columns: vec![
             column("id", ColumnType::Long, false),
             column("name", ColumnType::String, true),

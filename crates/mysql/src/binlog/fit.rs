@@ -10,7 +10,7 @@ use super::native::DeclaredType;
 use super::plan::{Mismatch, mismatch};
 use super::table_map::{Shape, code};
 use super::value::Labels;
-use crate::charset::Charset;
+use crate::charset::{Charset, bytes_per_character};
 
 /// What becomes of a column's cells, if the log's type is the declared one and the lake's can hold it.
 pub(super) fn kind(flavour: Flavour, column: &Column, declared: &DeclaredType, shape: Shape) -> Result<Kind, Mismatch> {
@@ -180,15 +180,5 @@ fn string_kind(column: &Column, declared: &DeclaredType, shape: Shape) -> Option
             Some(Kind::Text { charset, pad_spaces: declared.base == "char", compressed })
         }
         _ => None,
-    }
-}
-
-/// `information_schema.CHARACTER_SETS.MAXLEN`: lengths are in characters where the type is written, in bytes in the log.
-fn bytes_per_character(charset: &str) -> u32 {
-    match charset {
-        "utf8mb4" | "utf16" | "utf16le" | "utf32" | "gb18030" => 4,
-        "utf8mb3" | "utf8" | "ujis" | "eucjpms" => 3,
-        "big5" | "sjis" | "cp932" | "euckr" | "gb2312" | "gbk" | "ucs2" => 2,
-        _ => 1,
     }
 }

@@ -223,7 +223,8 @@ fn check_labels(
 ) -> Result<Vec<Box<str>>, Mismatch> {
     let labels = logged.iter().map(|label| label_text(label, charset)).collect::<Option<Vec<Box<str>>>>();
     let shown = |c: char| if c > '\u{ffff}' { '?' } else { c };
-    let same = |logged: &str, declared: &str| logged.chars().map(shown).eq(declared.chars());
+    // A label that a statement of the log has brought is as it was written.
+    let same = |logged: &str, declared: &str| logged.chars().map(shown).eq(declared.chars().map(shown));
     match labels {
         Some(labels)
             if labels.len() == declared.labels.len()

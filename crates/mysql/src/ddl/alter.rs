@@ -2,8 +2,14 @@
 
 use calve_core::TableName;
 
+use super::change::{Alteration, TableChange};
+use super::cursor::{Cursor, split_at_commas};
 use super::token::Token;
 use super::{DdlEffect, Reading};
+use crate::charset;
+
+/// `sql_mode` in which REAL is FLOAT.
+const REAL_AS_FLOAT: u64 = 1;
 
 /// What one change of an ALTER TABLE does.
 enum Change {
@@ -13,8 +19,8 @@ enum Change {
     OfPartitions,
     /// The same; what follows may be more columns to order by.
     Ordered,
-    /// Columns or the primary key.
-    Columns,
+    /// Columns, the primary key, or the character set of columns to come.
+    Columns(Vec<TableChange>),
     /// Rows came or went without row events.
     Discards,
     /// The same, and for another table too.
@@ -25,10 +31,30 @@ enum Change {
     RenamesTo(TableName),
 }
 
+/// What follows ADD.
+enum Added {
+    Nothing,
+    Key,
+    Columns,
+    /// That the table keeps its history.
+    Other,
+}
+
+/// What follows DROP.
+enum Dropped {
+    Nothing,
+    Discards,
+    Key,
+    Column,
+    Other,
+}
+
 impl Reading<'_> {
     /// After ALTER.
     pub(super) fn alter(&mut self) -> Option<()> {
+        let words = self.tokens;
         while self.skip_any(&["ONLINE", "OFFLINE", "IGNORE"]) {}
+        let ignore = words.iter().take(words.len() - self.tokens.len()).any(|token| token.is("IGNORE"));
         if !self.skip("TABLE") {
             // Users, databases, events, routines, views, servers, tablespaces, sequences, ..
             return Some(());
@@ -40,7 +66,8 @@ impl Reading<'_> {
             self.tokens = self.tokens.get(1..)?;
         }
         self.skip("NOWAIT");
-        let (mut columns, mut ordered, mut renamed) = (false, false, None);
+        let mut alteration = Alteration { changes: Vec::new(), ignore };
+        let (mut ordered, mut renamed) = (false, None);
         for change in split_at_commas(self.tokens) {
             if ordered && is_order(change) {
                 continue;
@@ -50,7 +77,7 @@ impl Reading<'_> {
                 Change::Nothing => {}
                 Change::OfPartitions => break,
                 Change::Ordered => ordered = true,
-                Change::Columns => columns = true,
+                Change::Columns(changes) => alteration.changes.extend(changes),
                 Change::Discards => {
                     self.effect(table.clone(), DdlEffect::PartitionsDiscarded);
                     break;
@@ -71,8 +98,8 @@ impl Reading<'_> {
             }
         }
         let discarded = |effect: &DdlEffect| *effect == DdlEffect::PartitionsDiscarded(table.clone());
-        if columns || !self.effects.iter().any(discarded) {
-            self.effect(table.clone(), |table| DdlEffect::Altered { table, columns });
+        if !alteration.changes.is_empty() || !self.effects.iter().any(discarded) {
+            self.effect(table.clone(), |table| DdlEffect::Altered { table, alteration });
         }
         if let Some(to) = renamed {
             self.renamed(table, to);
@@ -84,11 +111,33 @@ impl Reading<'_> {
     fn change(&mut self) -> Option<Change> {
         let Some((first, rest)) = self.tokens.split_first() else { return Some(Change::Nothing) };
         let Token::Word(verb) = first else { return None };
+        let whole = self.tokens;
         self.tokens = rest;
+        let cursor = Cursor(rest);
+        let real_as_float = self.statement.sql_mode & REAL_AS_FLOAT != 0;
+        let columns = |changes: Option<Vec<TableChange>>| {
+            Some(Change::Columns(changes.unwrap_or_else(|| vec![TableChange::other(whole)])))
+        };
+        let column = |change: Option<TableChange>| columns(change.map(|change| vec![change]));
         match verb.to_ascii_uppercase().as_str() {
-            "ADD" => Some(self.add()),
-            "DROP" => Some(self.drop_part()),
-            "MODIFY" | "CHANGE" => Some(Change::Columns),
+            "ADD" => match self.add() {
+                Added::Nothing => Some(Change::Nothing),
+                Added::Key => column(TableChange::add_key(Cursor(self.tokens))),
+                Added::Columns => columns(TableChange::add(Cursor(self.tokens), real_as_float)),
+                Added::Other => columns(None),
+            },
+            "DROP" => match self.drop_part() {
+                Dropped::Nothing => Some(Change::Nothing),
+                Dropped::Discards => Some(Change::Discards),
+                Dropped::Key => column(Some(TableChange::DropKey)),
+                Dropped::Column => column(TableChange::drop(Cursor(self.tokens))),
+                Dropped::Other => columns(None),
+            },
+            "MODIFY" => column(TableChange::define(cursor, false, real_as_float)),
+            "CHANGE" => column(TableChange::define(cursor, true, real_as_float)),
+            "RENAME" if matches!(rest, [kind, second, ..] if kind.is("COLUMN") && second.name().is_some()) => {
+                column(TableChange::rename(Cursor(rest.get(1..)?)))
+            }
             "ORDER" => Some(Change::Ordered),
             "RENAME" => self.rename_part(),
             "CONVERT" => self.convert(),
@@ -111,7 +160,7 @@ impl Reading<'_> {
         }
     }
 
-    fn add(&mut self) -> Change {
+    fn add(&mut self) -> Added {
         if self.skip("CONSTRAINT") {
             // Its name may be left out.
             let kinds = ["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"];
@@ -119,47 +168,59 @@ impl Reading<'_> {
                 self.skip_if_exists();
                 self.tokens = self.tokens.get(1..).unwrap_or_default();
             }
-            return if self.skip("PRIMARY") { Change::Columns } else { Change::Nothing };
+            return if self.skip("PRIMARY") { Added::Key } else { Added::Nothing };
+        }
+        if self.skip("PRIMARY") {
+            return Added::Key;
         }
         // A column of such a name would stand in quotes, for these words are reserved.
         if self.skip_any(&["INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK", "PARTITION"]) {
-            return Change::Nothing;
+            return Added::Nothing;
         }
-        // This one is not.
-        if self.skip("VECTOR") && self.skip_any(&["INDEX", "KEY"]) {
-            return Change::Nothing;
+        // These are not.
+        match self.tokens {
+            [first, second, ..] if first.is("VECTOR") && (second.is("INDEX") || second.is("KEY")) => Added::Nothing,
+            [first, second, ..] if first.is("SYSTEM") && second.is("VERSIONING") => Added::Other,
+            [first, second, ..] if first.is("PERIOD") && second.is("FOR") => Added::Other,
+            _ => {
+                self.skip("COLUMN");
+                Added::Columns
+            }
         }
-        // PRIMARY KEY, PERIOD FOR, SYSTEM VERSIONING, or a column.
-        Change::Columns
     }
 
-    fn drop_part(&mut self) -> Change {
+    fn drop_part(&mut self) -> Dropped {
         if self.skip("PARTITION") {
-            return Change::Discards;
+            return Dropped::Discards;
+        }
+        if self.skip("PRIMARY") {
+            return Dropped::Key;
         }
         if self.skip_any(&["INDEX", "KEY", "CONSTRAINT"]) {
             self.skip_if_exists();
             let primary =
                 self.tokens.first().and_then(Token::name).is_some_and(|name| name.eq_ignore_ascii_case("PRIMARY"));
-            return if primary { Change::Columns } else { Change::Nothing };
+            return if primary { Dropped::Key } else { Dropped::Nothing };
         }
         if self.skip_any(&["FOREIGN", "CHECK"]) {
-            return Change::Nothing;
+            return Dropped::Nothing;
         }
-        // PRIMARY KEY, PERIOD, SYSTEM VERSIONING, or a column.
-        Change::Columns
+        match self.tokens {
+            [first, second, ..] if first.is("SYSTEM") && second.is("VERSIONING") => Dropped::Other,
+            [first, second, ..] if first.is("PERIOD") && second.is("FOR") => Dropped::Other,
+            _ => {
+                self.skip("COLUMN");
+                Dropped::Column
+            }
+        }
     }
 
     fn rename_part(&mut self) -> Option<Change> {
         if let [kind, second, ..] = self.tokens
             && second.name().is_some()
+            && (kind.is("INDEX") || kind.is("KEY"))
         {
-            if kind.is("COLUMN") {
-                return Some(Change::Columns);
-            }
-            if kind.is("INDEX") || kind.is("KEY") {
-                return Some(Change::Nothing);
-            }
+            return Some(Change::Nothing);
         }
         if !self.skip_any(&["TO", "AS"]) {
             self.skip_sign('=');
@@ -176,8 +237,13 @@ impl Reading<'_> {
         if self.skip("TABLE") {
             return self.table().map(Change::MovesFrom);
         }
-        // To another character set.
-        Some(Change::Columns)
+        let words = self.tokens;
+        self.skip("TO");
+        let changes = match character_set(self.tokens) {
+            Some(NamedSet::Known(name)) => TableChange::ConvertTo(name),
+            _ => TableChange::other(words),
+        };
+        Some(Change::Columns(vec![changes]))
     }
 
     /// `[DEFAULT] name [=] value ..`, as many as follow each other without a comma.
@@ -236,8 +302,51 @@ impl Reading<'_> {
         let kept = engine
             .and_then(Token::name)
             .is_none_or(|name| ["INNODB", "ROCKSDB"].iter().any(|kept| name.eq_ignore_ascii_case(kept)));
-        Some(if kept { Change::Nothing } else { Change::Columns })
+        let whole: Vec<Token> = std::iter::once(first).chain(self.tokens).cloned().collect();
+        if !kept {
+            return Some(Change::Columns(vec![TableChange::other(&whole)]));
+        }
+        Some(match character_set(&whole) {
+            None => Change::Nothing,
+            Some(NamedSet::Known(name)) => Change::Columns(vec![TableChange::DefaultCharacterSet(name)]),
+            Some(NamedSet::Unknown) => Change::Columns(vec![TableChange::other(&whole)]),
+        })
     }
+}
+
+/// A character set that a statement names.
+enum NamedSet {
+    /// As catalogs call it.
+    Known(String),
+    /// Nobody knows it, or it is that of the database.
+    Unknown,
+}
+
+/// The character set that options give to a table, by its own name or by that of a collation. None where they name neither.
+fn character_set(options: &[Token]) -> Option<NamedSet> {
+    let (mut found, mut collation) = (None, None);
+    let mut cursor = Cursor(options);
+    while !cursor.is_empty() && !cursor.0.first().is_some_and(|token| token.is("PARTITION")) {
+        let of_set =
+            cursor.skip_all(&["CHARACTER", "SET"]) || cursor.skip_all(&["CHAR", "SET"]) || cursor.skip("CHARSET");
+        if !of_set && !cursor.skip("COLLATE") {
+            cursor.next();
+            continue;
+        }
+        cursor.skip_sign('=');
+        let name = match cursor.next() {
+            Some(Token::Text(text)) => String::from_utf8_lossy(text).into_owned(),
+            Some(other) => other.name().unwrap_or_default().to_owned(),
+            None => String::new(),
+        };
+        if of_set {
+            found = Some(charset::catalog_name(&name).map_or(NamedSet::Unknown, NamedSet::Known));
+        } else {
+            collation = charset::of_collation(&name).map(NamedSet::Known);
+        }
+    }
+    // A collation that names no set is one of whatever the set is.
+    found.or(collation)
 }
 
 /// A column to order by.
@@ -254,19 +363,4 @@ fn engine<'t>(options: &[&'t Token]) -> Option<&'t Token> {
     let at = options.iter().position(|token| token.is("ENGINE"))?;
     let value = |at: usize| options.get(at).copied();
     value(at + 1).and_then(|next| if next.is_sign('=') { value(at + 2) } else { Some(next) })
-}
-
-/// The parts between commas that stand in no parentheses.
-fn split_at_commas(tokens: &[Token]) -> Vec<&[Token]> {
-    let mut depth = 0_usize;
-    tokens
-        .split(|token| {
-            match token {
-                Token::Sign('(') => depth += 1,
-                Token::Sign(')') => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            depth == 0 && token.is_sign(',')
-        })
-        .collect()
 }

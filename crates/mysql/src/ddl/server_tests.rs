@@ -11,14 +11,15 @@ use crate::connection;
 use crate::server::{Server, binlog_end};
 
 /// The QUERY events after a place in the log, each with its default database.
-async fn statements(conn: &mut Conn, file: &str, offset: u64) -> Vec<(String, String)> {
+pub(super) async fn statements(conn: &mut Conn, file: &str, offset: u64) -> Vec<(String, String)> {
     let rows: Vec<Row> = conn.query(format!("SHOW BINLOG EVENTS IN '{file}' FROM {offset}")).await.unwrap();
     let queries = rows.iter().filter(|row| row.get::<String, _>("Event_type").as_deref() == Some("Query"));
     queries
         .map(|row| {
             let info: String = row.get("Info").unwrap();
-            // As both servers show it: "use `d`; CREATE ..".
-            let with_database = info.strip_prefix("use `").and_then(|rest| rest.split_once("`; "));
+            // As both servers show it: "use `d`; CREATE ..", the name in quotes of the session's.
+            let named = |quote: &str| info.strip_prefix(&format!("use {quote}"))?.split_once(&format!("{quote}; "));
+            let with_database = named("`").or_else(|| named("\""));
             with_database.map_or((String::new(), info.clone()), |(db, sql)| (db.to_owned(), sql.to_owned()))
         })
         .collect()

@@ -17,6 +17,8 @@ pub(crate) struct CatalogTable {
     /// Empty for a view.
     pub(crate) engine: String,
     pub(crate) estimated_rows: Option<u64>,
+    /// `TABLE_COLLATION`: what text columns get that come without one of their own; empty for a view.
+    pub(crate) collation: String,
     pub(crate) columns: Vec<CatalogColumn>,
     /// Parts of the primary key, in its order; empty where there is none.
     pub(crate) key: Vec<KeyPart>,
@@ -82,7 +84,7 @@ pub(crate) async fn read(conn: &mut Conn, table: &TableName) -> Result<Option<Ca
     let failed = |error: mysql_async::Error| sql_error(format_args!("cannot read the catalog about {table}"), &error);
     let of_table = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", literal(&table.schema), literal(&table.name));
     let sql = format!(
-        "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, TABLE_TYPE AS kind, ENGINE AS engine, TABLE_ROWS AS estimated_rows, \
+        "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, TABLE_TYPE AS kind, ENGINE AS engine, TABLE_ROWS AS estimated_rows, TABLE_COLLATION AS collation, \
                 CURRENT_USER() AS account \
            FROM information_schema.TABLES WHERE {of_table}; \
          SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, COLUMN_NAME AS name, LOWER(DATA_TYPE) AS data_type, \
@@ -106,6 +108,7 @@ pub(crate) async fn read(conn: &mut Conn, table: &TableName) -> Result<Option<Ca
         kind: found.text("kind").unwrap_or_default(),
         engine: found.text("engine").unwrap_or_default(),
         estimated_rows: found.number("estimated_rows"),
+        collation: found.text("collation").unwrap_or_default(),
         columns: columns.unwrap_or_default().iter().map(column).collect(),
         key: key.unwrap_or_default().iter().map(key_part).collect(),
         account: found.text("account").unwrap_or_default(),

@@ -118,7 +118,13 @@ pub(super) fn fitting(map: &TableMap<'_>, choices: &mut Choices<'_>) -> Arc<Tabl
         None if optional.names.is_empty() && !columns.is_empty() => vec![usize::from(choices.byte()) % columns.len()],
         None => Vec::new(),
     };
-    Arc::new(TableSchema { table: TableName::new(map.database, map.table), native_id: 0, columns, key })
+    Arc::new(TableSchema {
+        table: TableName::new(map.database, map.table),
+        native_id: 0,
+        character_set: None,
+        columns,
+        key,
+    })
 }
 
 /// A column as the catalog has it.

@@ -1,14 +1,19 @@
 //! Statements: what they are to transactions, and what they do to tables.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::OnceLock;
 
-use calve_core::TableName;
+use calve_core::{RowBuffer, TableName, TableSchema};
 
 use super::input::Choices;
+use super::schemas::captured;
+use crate::binlog::Flavour;
 use crate::binlog::query::Query;
+use crate::conversions::Conversions;
 use crate::ddl::{StatementKind, Xid, statement_kind};
-use crate::effects::Statements;
+use crate::effects::{Altered, Effect, Statements};
 
 /// Flavour, comparison of names, character set, mode, what else is done with the text.
 const CHOICES: usize = 8;
@@ -38,14 +43,51 @@ pub fn statements(data: &[u8]) {
     let effects = statements.effects(&query(sql));
     for (table, effect) in &effects {
         assert!(table.0 < followed.len(), "{effect:?} of a table that nobody follows");
+        if let Effect::Alter(altered) = effect {
+            applied(flavour, altered);
+        }
     }
     // What a proxy or a driver puts before it changes nothing.
     if charset_client.is_none() {
         let commented = [b" /* app */\n", sql].concat();
-        assert_eq!(statements.effects(&query(&commented)), effects);
+        let again = statements.effects(&query(&commented));
+        let same =
+            effects.len() == again.len() && effects.iter().zip(&again).all(|(a, b)| a.0 == b.0 && a.1.is_like(&b.1));
+        assert!(same, "{effects:?} became {again:?}");
     }
     drop(statement_kind(sql));
     distributed(sql);
+}
+
+/// Whatever is altered, a table has columns under numbers and names of their own, and a key among them; and doing it is the same
+/// every time.
+fn applied(flavour: Flavour, altered: &Altered) {
+    for schema in numbered() {
+        let Ok(Some(change)) = altered.apply(flavour, &Conversions::default(), schema) else { continue };
+        let columns = &change.schema.columns;
+        let ids: BTreeSet<u32> = columns.iter().map(|column| column.id).collect();
+        let names: BTreeSet<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        assert!(!ids.contains(&0) && ids.len() == columns.len() && names.len() == columns.len(), "{columns:?}");
+        assert!(!change.schema.key.is_empty() && change.schema.key.iter().all(|key| *key < columns.len()));
+        assert_eq!(altered.apply(flavour, &Conversions::default(), schema), Ok(Some(change.clone())));
+        drop(RowBuffer::new(change.schema));
+    }
+}
+
+/// Tables of the captures, with numbers for their columns.
+fn numbered() -> &'static [TableSchema] {
+    static SCHEMAS: OnceLock<Vec<TableSchema>> = OnceLock::new();
+    SCHEMAS.get_or_init(|| {
+        let mut schemas: Vec<TableSchema> =
+            captured().iter().take(40).map(|schema| TableSchema::clone(schema)).collect();
+        for schema in &mut schemas {
+            schema.character_set = Some("utf8mb4".to_owned());
+            for (id, column) in (1..).zip(&mut schema.columns) {
+                column.id = id;
+            }
+        }
+        schemas
+    })
 }
 
 /// What identifies a distributed transaction is read as the servers write it.

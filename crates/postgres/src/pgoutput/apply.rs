@@ -299,5 +299,5 @@ fn corrupt(what: impl std::fmt::Display) -> Error {
 /// Stands in for the schema of relations that nobody follows.
 fn no_schema() -> Arc<TableSchema> {
     let table = calve_core::TableName::new("", "");
-    Arc::new(TableSchema { table, native_id: 0, columns: Vec::new(), key: Vec::new() })
+    Arc::new(TableSchema { table, native_id: 0, character_set: None, columns: Vec::new(), key: Vec::new() })
 }

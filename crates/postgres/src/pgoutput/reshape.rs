@@ -187,7 +187,7 @@ mod tests {
 
     fn schema(columns: &[Named]) -> TableSchema {
         let columns = columns.iter().map(column).collect();
-        TableSchema { table: TableName::new("public", "t"), native_id: 9, columns, key: vec![0] }
+        TableSchema { table: TableName::new("public", "t"), native_id: 9, character_set: None, columns, key: vec![0] }
     }
 
     fn shape(columns: &[Named]) -> Shape {

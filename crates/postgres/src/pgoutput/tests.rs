@@ -63,7 +63,13 @@ fn table(name: &str, native_id: u32, columns: &[(&str, ColumnType, u32, i32, boo
         native: NativeType::new(*id, *modifier, "?"),
     });
     let name = TableName::new("public", name);
-    let schema = TableSchema { table: name.clone(), native_id, columns: columns.collect(), key: key.to_vec() };
+    let schema = TableSchema {
+        table: name.clone(),
+        native_id,
+        character_set: None,
+        columns: columns.collect(),
+        key: key.to_vec(),
+    };
     SourceTable { name, schema: Arc::new(schema) }
 }
 

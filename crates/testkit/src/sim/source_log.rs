@@ -287,6 +287,7 @@ fn schema(index: usize, changes: usize) -> TableSchema {
     TableSchema {
         table: table_name(index),
         native_id,
+        character_set: None,
         columns: vec![column(1, "id"), column(2, &format!("value{changes}"))],
         key: vec![0],
     }

@@ -3,8 +3,6 @@
 
 use anyhow::ensure;
 use calve_integration::binary::Running;
-use calve_integration::readers;
-use calve_testkit::readers::Reader;
 use calve_testkit::servers::{Kind, Server};
 
 use super::{BinlogCase, numbers, on_every_server};
@@ -95,14 +93,11 @@ fn statements_that_change_no_row_are_passed_over(server: &Server) -> anyhow::Res
 const STOPPING: &[(Option<Kind>, &str, &str)] = &[
     (None, "added", "alter table {t} add column more int default 7"),
     (None, "added_first", "alter table {t} add more int not null first"),
-    (None, "dropped_column", "alter table {t} drop v"),
-    (None, "renamed_column", "alter table {t} change v w varchar(100)"),
     (None, "widened", "alter table {t} modify id bigint"),
     (None, "retyped", "alter table {t} modify v varbinary(200)"),
     (None, "unsigned_", "alter table {t} modify id int unsigned"),
     (None, "rekeyed", "alter table {t} drop primary key, add primary key (v)"),
-    (None, "converted", "alter table {t} convert to character set latin1"),
-    (None, "moved_column", "alter table {t} modify v varchar(100) first"),
+    (None, "converted", "alter table {t} convert to character set ucs2"),
     (None, "dropped", "drop table {t}"),
     (None, "renamed", "rename table {t} to {t}_elsewhere"),
     (None, "renamed_by_alter", "alter table {t} rename to {t}_away"),
@@ -111,20 +106,19 @@ const STOPPING: &[(Option<Kind>, &str, &str)] = &[
         "made_anew",
         "drop table {t}; create table {t} (id int primary key, v varchar(100)); insert into {t} values (5, 'new')",
     ),
-    (None, "in_a_comment", "/*!50503 alter table {t} add column more int */"),
-    (Some(Kind::MariaDb), "if_not_exists", "alter table {t} add column if not exists more int"),
-    (Some(Kind::MariaDb), "in_marias_comment", "/*M!100100 alter table {t} add column more int */"),
+    (None, "in_a_comment", "/*!50503 alter table {t} add column more int not null */"),
+    (None, "shortened", "alter table {t} modify v varchar(50)"),
+    (None, "timed", "alter table {t} add at_ datetime default current_timestamp"),
+    (None, "counted", "alter table {t} add n bigint auto_increment unique"),
+    (None, "to_myisam", "alter table {t} engine = MyISAM; alter table {t} engine = InnoDB"),
+    (Some(Kind::MariaDb), "in_marias_comment", "/*M!100100 alter table {t} add column more int default 5 */"),
     (
         Some(Kind::MariaDb),
         "or_replace",
         "create or replace table {t} (id int primary key, w text); insert into {t} values (1, 'new')",
     ),
-    (Some(Kind::MySql), "renamed_column_8", "alter table {t} rename column v to w"),
     (Some(Kind::MySql), "enum_", "alter table {t} modify v enum('v1', 'v2') null; insert into {t} values (99, 'v2')"),
 ];
-
-/// Whose columns stand in another order in the lake, where a new one comes last and no old one moves.
-const REORDERED: [&str; 2] = ["added_first", "moved_column"];
 
 /// What is no table afterwards.
 const GONE: [&str; 3] = ["dropped", "renamed", "renamed_by_alter"];
@@ -162,17 +156,8 @@ fn a_statement_that_matters_stops_just_its_table(server: &Server) -> anyhow::Res
     case.reload(&back)?;
     case.pipeline.once()?;
     case.sql.run("update widened set id = id + 5000000000 where id = 3; delete from rekeyed where id = 4; update added set more = 8")?;
-    case.sql.run("update added_first set more = 9 where id = 6; update moved_column set v = 'after' where id = 6")?;
-    let (reordered, plain): (Vec<&str>, Vec<&str>) = left.iter().copied().partition(|table| REORDERED.contains(table));
-    case.once_and_same(&plain)?;
-    for table in reordered {
-        let rest = if table == "added_first" { "id, v, more" } else { "id, v" };
-        let expected = case.sql.rows(&format!("select {rest} from {table} order by id"))?;
-        let in_lake = case.lake().table(case.database.name(), table)?;
-        let found =
-            readers::duckdb(|duckdb| Ok(duckdb.query_table(&in_lake, &format!("select {rest} from t order by id"))?))?;
-        ensure!(found.rows == expected, "{table}: {:?} is not {expected:?}", found.rows);
-    }
+    case.sql.run("update added_first set more = 9 where id = 6")?;
+    case.once_and_same(&left)?;
     case.pass()
 }
 
@@ -310,31 +295,10 @@ fn tables_made_anew_or_renamed_are_read_again(server: &Server) -> anyhow::Result
     case.pass()
 }
 
-/// Altered several times while nobody looked, with rows in every form between.
-fn altered_while_calve_is_away(server: &Server) -> anyhow::Result<()> {
-    let schema = format!("{}{}", rows("t"), rows("good"));
-    let mut case = BinlogCase::on(server, "away", &schema, &["t", "good"])?;
-    case.once_and_same(&["t", "good"])?;
-    case.sql.run(
-        "insert into t values (100, 'old form'); alter table t add column n int; insert into t values (101, 'second form', 1);
-         alter table t drop column v; insert into t values (102, 2); alter table t add column v varchar(100) after id;
-         insert into t values (103, 'third', 3); alter table t drop column n; update t set v = 'as at first' where id = 100;
-         update good set v = 'x'",
-    )?;
-    // The form is as it was, and yet rows came in others: never may one be read by the wrong one.
-    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
-    case.same(&["good"])?;
-    case.stopped("t", &["reload"])?;
-    case.reload(&["t"])?;
-    case.once_and_same(&["t", "good"])?;
-    case.pass()
-}
-
 on_every_server!(
     statements_that_change_no_row_are_passed_over,
     a_statement_that_matters_stops_just_its_table,
     partitions_that_are_emptied_or_exchanged_stop_their_table,
     a_table_swapped_for_its_ghost_gains_the_column,
     tables_made_anew_or_renamed_are_read_again,
-    altered_while_calve_is_away,
 );

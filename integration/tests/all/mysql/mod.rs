@@ -10,6 +10,7 @@ mod keys;
 mod loads;
 mod recovery;
 mod refusals;
+mod schema_changes;
 mod texts;
 mod types;
 mod xa;

@@ -27,7 +27,11 @@ pub(super) fn tables(text: &str) -> Vec<Table> {
         let fields: Vec<Option<String>> = fields.collect();
         if tag == "table" {
             let table = TableName::new("cap", fields[0].clone().unwrap());
-            tables.push((TableSchema { table, native_id: 0, columns: Vec::new(), key: Vec::new() }, vec![], vec![]));
+            tables.push((
+                TableSchema { table, native_id: 0, character_set: None, columns: Vec::new(), key: Vec::new() },
+                vec![],
+                vec![],
+            ));
             continue;
         }
         let (schema, key, rows) = tables.last_mut().unwrap();
@@ -75,7 +79,7 @@ fn column(name: &str, full: &str, character_set: Option<String>, nullable: bool)
     let ty = lake_type(&declared);
     // A zero date becomes NULL.
     let dated = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
-    let native = NativeType { id: 0, modifier: -1, name: full.to_owned(), character_set };
+    let native = NativeType { id: 0, modifier: -1, name: full.to_owned(), character_set, attributes: Vec::new() };
     Column { id: 0, name: name.to_owned(), ty, nullable: nullable || dated, native }
 }
 
