@@ -4,6 +4,7 @@
 //! Nothing here links calve: what is tested is the binary that users run.
 
 pub mod avro;
+pub mod bench;
 pub mod binary;
 pub mod compare;
 pub mod crash;

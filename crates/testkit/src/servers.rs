@@ -255,6 +255,19 @@ impl Server {
         servers(&["sql", &self.running.id, "--database", database], Some(text))
     }
 
+    /// Runs a client program of the server's own version (`pgbench`, `pg_recvlogical`, `mysqldump`) as this user, whose
+    /// password is its name; returns what it printed.
+    pub fn client(
+        &self,
+        program: &str,
+        user: &str,
+        database: &str,
+        arguments: &[&str],
+    ) -> Result<String, ServerError> {
+        let place = [program, &self.running.id, "--user", user, "--database", database, "--"];
+        servers(&[&place, arguments].concat(), None)
+    }
+
     /// A new, empty database that [`REPLICATION_USER`] may replicate (and owns, in Postgres), named after the test that
     /// asks and like no other; dropped, with the replication slots in it, when the value is.
     pub fn create_database(&self, label: &str) -> Result<Database, ServerError> {

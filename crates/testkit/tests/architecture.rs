@@ -77,7 +77,8 @@ fn each_heavy_dependency_stays_behind_its_wall() {
         ("sled", &["calve-positions"]),
         ("iceberg", &["calve-iceberg"]),
         ("iceberg-catalog-sql", &["calve-iceberg"]),
-        ("parquet", &["calve-iceberg"]),
+        // The benchmarks hold calve against a bare encoder.
+        ("parquet", &["calve-iceberg", "calve-integration"]),
         ("sqlx", &["calve-iceberg"]),
         ("clap", &["calve"]),
         ("anyhow", &["calve", "calve-integration"]),

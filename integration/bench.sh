@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Measures calve beside the limit that the source, the driver or the encoder sets; integration/README.md says what each
+# scenario is, what was measured, and where the time goes.
+#
+#   integration/bench.sh postgres-load                          the scenario's own size; the last line is RESULT ..
+#   integration/bench.sh postgres-load --rows 500000 --pairs 1  a small one
+#   integration/bench.sh big-transaction --source mysql
+#   integration/bench.sh micro [NAME]                           decoders, fold and writer by themselves, in rows/s of one core
+#
+# Scenarios: postgres-load, postgres-stream-insert, -update, -mix; mysql-load, mysql-stream-insert, -update, -mix (also with
+# --source mariadb); big-transaction, many-tables, latency. Builds the release profile, ten minutes of two cores the first time.
+# CALVE_BIN and CALVE_BENCH_BIN name binaries that are built already. Servers and data go when it ends, however it ends.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+cd "$repository"
+
+case ${1:-} in '' | -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit ;; esac
+
+# What the micro-benchmarks and the binaries share is built once: packages chosen together share their dependencies.
+packages=(-p calve -p calve-integration)
+
+micro() {
+    need_toolchain
+    cargo test --quiet --release --locked "${packages[@]}" -p calve-core -p calve-postgres -p calve-mysql -p calve-engine \
+        -p calve-iceberg --lib -- --ignored --nocapture --test-threads 1 "speed::${1:-}" | grep -v '^$\|^running\|^test result\|^test '
+}
+
+if [ "$1" = micro ]; then
+    micro "${2:-}"
+    exit
+fi
+
+if [ -z "${CALVE_BIN:-}" ] || [ -z "${CALVE_BENCH_BIN:-}" ]; then
+    need_toolchain
+    cargo build --quiet --release --locked "${packages[@]}" --bin calve --bin bench
+    export CALVE_BIN=${CALVE_BIN:-$target/release/calve}
+    CALVE_BENCH_BIN=${CALVE_BENCH_BIN:-$target/release/bench}
+fi
+case $1 in mysql-stream-mix) need sysbench=sysbench ;; esac
+
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/calve-bench.XXXXXX")
+export TMPDIR
+bench=
+finish() {
+    [ -z "$bench" ] || { kill "$bench" 2>/dev/null && wait "$bench"; } || true
+    "$servers" sweep || true
+    rm -rf "$TMPDIR"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# In the background, so that a signal is heeded at once.
+"$CALVE_BENCH_BIN" "$@" &
+bench=$!
+status=0
+wait "$bench" || status=$?
+bench=
+exit $status
