@@ -5,7 +5,7 @@
 #   integration/bench.sh postgres-load                          the scenario's own size; the last line is RESULT ..
 #   integration/bench.sh postgres-load --rows 500000 --pairs 1  a small one
 #   integration/bench.sh big-transaction --source mysql
-#   integration/bench.sh micro [NAME]                           decoders, fold and writer by themselves, in rows/s of one core
+#   integration/bench.sh micro                                  decoders, fold and writer by themselves, in rows/s of one core
 #
 # Scenarios: postgres-load, postgres-stream-insert, -update, -mix; mysql-load, mysql-stream-insert, -update, -mix (also with
 # --source mariadb); big-transaction, many-tables, latency. Builds the release profile, ten minutes of two cores the first time.
@@ -16,23 +16,23 @@ cd "$repository"
 
 case ${1:-} in '' | -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit ;; esac
 
-# What the micro-benchmarks and the binaries share is built once: packages chosen together share their dependencies.
-packages=(-p calve -p calve-integration)
-
+# calve is built by itself, as it ships. The rest is chosen together with it, so that their dependencies are the same and are
+# built once.
 micro() {
     need_toolchain
-    cargo test --quiet --release --locked "${packages[@]}" -p calve-core -p calve-postgres -p calve-mysql -p calve-engine \
-        -p calve-iceberg --lib -- --ignored --nocapture --test-threads 1 "speed::${1:-}" | grep -v '^$\|^running\|^test result\|^test '
+    cargo test --quiet --release --locked -p calve -p calve-testkit -p calve-postgres -p calve-mysql -p calve-iceberg --lib -- \
+        --ignored --nocapture --test-threads 1 speed:: | grep 'rows/s'
 }
 
 if [ "$1" = micro ]; then
-    micro "${2:-}"
+    micro
     exit
 fi
 
 if [ -z "${CALVE_BIN:-}" ] || [ -z "${CALVE_BENCH_BIN:-}" ]; then
     need_toolchain
-    cargo build --quiet --release --locked "${packages[@]}" --bin calve --bin bench
+    cargo build --quiet --release --locked -p calve
+    cargo build --quiet --release --locked -p calve -p calve-integration --bin bench
     export CALVE_BIN=${CALVE_BIN:-$target/release/calve}
     CALVE_BENCH_BIN=${CALVE_BENCH_BIN:-$target/release/bench}
 fi

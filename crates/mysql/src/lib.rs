@@ -25,6 +25,8 @@ mod server;
 mod settings;
 mod snapshot_place;
 mod source;
+#[cfg(test)]
+mod speed;
 mod spool;
 mod sql;
 mod standstill;

@@ -19,6 +19,8 @@ mod relation;
 mod slot;
 mod socket;
 mod source;
+#[cfg(test)]
+mod speed;
 mod sql;
 mod stream;
 mod tls;

@@ -3,3 +3,4 @@
 pub mod readers;
 pub mod servers;
 pub mod sim;
+pub mod speed;

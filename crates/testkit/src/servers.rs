@@ -257,13 +257,7 @@ impl Server {
 
     /// Runs a client program of the server's own version (`pgbench`, `pg_recvlogical`, `mysqldump`) as this user, whose
     /// password is its name; returns what it printed.
-    pub fn client(
-        &self,
-        program: &str,
-        user: &str,
-        database: &str,
-        arguments: &[&str],
-    ) -> Result<String, ServerError> {
+    pub fn client(&self, program: &str, user: &str, database: &str, arguments: &[&str]) -> Result<String, ServerError> {
         let place = [program, &self.running.id, "--user", user, "--database", database, "--"];
         servers(&[&place, arguments].concat(), None)
     }

@@ -46,9 +46,8 @@ impl Rows {
     pub(super) fn write(&self, directory: &Path) -> anyhow::Result<Duration> {
         let first = self.batches.first().context("there are no rows to write")?;
         let path = directory.join("limit.parquet");
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
-            .build();
+        let properties =
+            WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?)).build();
         let started = Instant::now();
         let file = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let mut writer = ArrowWriter::try_new(file, first.schema(), Some(properties))?;

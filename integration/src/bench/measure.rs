@@ -236,6 +236,9 @@ mod tests {
             outcome.to_string(),
             "RESULT scenario=s ratio=1.50 rows_per_s=1333333 mb_per_s=26.7 cpu_s_per_m_rows=1.50 max_rss_mb=400"
         );
-        assert_eq!(Outcome::new("s", 1, 1, vec![pair(2, 4, 1), pair(2, 4, 2)]).to_string().split(' ').nth(2), Some("ratio=1.50"));
+        assert_eq!(
+            Outcome::new("s", 1, 1, vec![pair(2, 4, 1), pair(2, 4, 2)]).to_string().split(' ').nth(2),
+            Some("ratio=1.50")
+        );
     }
 }

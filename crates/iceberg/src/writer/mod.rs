@@ -10,6 +10,8 @@ mod load;
 mod metrics;
 mod properties;
 mod series;
+#[cfg(test)]
+mod speed;
 
 use std::sync::Arc;
 
