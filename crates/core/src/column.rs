@@ -80,6 +80,7 @@ impl ColumnBuffer {
     }
 
     /// Cells so far.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -99,21 +100,25 @@ impl ColumnBuffer {
         self.validity.as_ref().is_some_and(|bits| !bits.get_bit(index))
     }
 
-    /// Bytes of memory the cells use.
-    pub fn bytes(&self) -> usize {
-        let values = match &self.values {
-            Values::Boolean(bits) => bits.len().div_ceil(8),
-            Values::Int32(v) => v.len() * 4,
-            Values::Int64(v) => v.len() * 8,
-            Values::Float32(v) => v.len() * 4,
-            Values::Float64(v) => v.len() * 8,
-            Values::Decimal(v) => v.len() * 16,
-            Values::Uuid(v) => v.len(),
-            Values::Bytes { offsets, data } => offsets.len() * 4 + data.len(),
-        };
-        values + self.validity.as_ref().map_or(0, |bits| bits.len().div_ceil(8))
+    /// Bytes of memory that every cell uses, whatever its value; a bit counts as a byte, and those that tell NULL as nothing.
+    pub(crate) fn cell_width(&self) -> usize {
+        match &self.values {
+            Values::Boolean(_) => 1,
+            Values::Int32(_) | Values::Float32(_) | Values::Bytes { .. } => 4,
+            Values::Int64(_) | Values::Float64(_) => 8,
+            Values::Decimal(_) | Values::Uuid(_) => 16,
+        }
     }
 
+    /// Bytes of memory that the cells use beyond that; None where none ever does.
+    pub(crate) fn varying_bytes(&self) -> Option<usize> {
+        match &self.values {
+            Values::Bytes { data, .. } => Some(data.len()),
+            _ => None,
+        }
+    }
+
+    #[inline]
     fn pushed(&mut self) {
         self.len += 1;
         if let Some(bits) = &mut self.validity {
@@ -144,6 +149,7 @@ impl ColumnBuffer {
     }
 
     /// Appends to a [`ColumnType::Boolean`] column.
+    #[inline]
     pub fn push_bool(&mut self, value: bool) {
         let Values::Boolean(bits) = &mut self.values else { self.mismatch("a boolean") };
         bits.append(value);
@@ -151,6 +157,7 @@ impl ColumnBuffer {
     }
 
     /// Appends to an [`ColumnType::Int`] or [`ColumnType::Date`] column.
+    #[inline]
     pub fn push_i32(&mut self, value: i32) {
         let Values::Int32(v) = &mut self.values else { self.mismatch("a 32-bit integer") };
         v.push(value);
@@ -158,6 +165,7 @@ impl ColumnBuffer {
     }
 
     /// Appends to a [`ColumnType::Long`], [`ColumnType::Time`], [`ColumnType::Timestamp`] or [`ColumnType::TimestampTz`] column.
+    #[inline]
     pub fn push_i64(&mut self, value: i64) {
         let Values::Int64(v) = &mut self.values else { self.mismatch("a 64-bit integer") };
         v.push(value);
@@ -165,6 +173,7 @@ impl ColumnBuffer {
     }
 
     /// Appends to a [`ColumnType::Float`] column.
+    #[inline]
     pub fn push_f32(&mut self, value: f32) {
         let Values::Float32(v) = &mut self.values else { self.mismatch("a binary32 float") };
         v.push(value);
@@ -172,6 +181,7 @@ impl ColumnBuffer {
     }
 
     /// Appends to a [`ColumnType::Double`] column.
+    #[inline]
     pub fn push_f64(&mut self, value: f64) {
         let Values::Float64(v) = &mut self.values else { self.mismatch("a binary64 float") };
         v.push(value);
@@ -179,6 +189,7 @@ impl ColumnBuffer {
     }
 
     /// Appends an unscaled value to a [`ColumnType::Decimal`] column; it must fit the column's precision.
+    #[inline]
     pub fn push_decimal(&mut self, unscaled: i128) {
         let Values::Decimal(v) = &mut self.values else { self.mismatch("a decimal") };
         v.push(unscaled);
@@ -186,6 +197,7 @@ impl ColumnBuffer {
     }
 
     /// Appends to a [`ColumnType::Uuid`] column.
+    #[inline]
     pub fn push_uuid(&mut self, value: [u8; 16]) {
         let Values::Uuid(v) = &mut self.values else { self.mismatch("a uuid") };
         v.extend_from_slice(&value);
@@ -193,15 +205,18 @@ impl ColumnBuffer {
     }
 
     /// Appends to a [`ColumnType::String`] column.
+    #[inline]
     pub fn push_str(&mut self, value: &str) -> Result<(), BufferFull> {
         self.push_pieces(&[value.as_bytes()], &ColumnType::String)
     }
 
     /// Appends to a [`ColumnType::Binary`] column.
+    #[inline]
     pub fn push_bytes(&mut self, value: &[u8]) -> Result<(), BufferFull> {
         self.push_pieces(&[value], &ColumnType::Binary)
     }
 
+    #[inline]
     fn push_pieces(&mut self, pieces: &[&[u8]], expected: &ColumnType) -> Result<(), BufferFull> {
         if self.ty != *expected {
             self.mismatch("text or bytes of the other kind");

@@ -54,14 +54,36 @@ pub struct RowBuffer {
     end: Mark,
     /// Of the entry that is not finished.
     nulled: u64,
+    image_size: RowSize,
+    old_key_size: RowSize,
+}
+
+/// What rows of some columns use of memory: how much each, and in which columns it varies.
+#[derive(Clone, Debug)]
+struct RowSize {
+    width: usize,
+    varying: Vec<usize>,
+}
+
+impl RowSize {
+    fn new(columns: &[ColumnBuffer]) -> Self {
+        let varying = columns.iter().enumerate().filter(|(_, column)| column.varying_bytes().is_some());
+        Self { width: columns.iter().map(ColumnBuffer::cell_width).sum(), varying: varying.map(|(at, _)| at).collect() }
+    }
+
+    fn bytes(&self, rows: usize, columns: &[ColumnBuffer]) -> usize {
+        let varying = self.varying.iter().filter_map(|&at| columns[at].varying_bytes());
+        rows * self.width + varying.sum::<usize>()
+    }
 }
 
 impl RowBuffer {
     /// An empty buffer for rows of this schema.
     pub fn new(schema: Arc<TableSchema>) -> Self {
-        let images = schema.columns.iter().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
-        let old_keys = schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
-        Self { schema, ops: Vec::new(), images, old_keys, end: Mark::default(), nulled: 0 }
+        let images: Vec<_> = schema.columns.iter().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+        let old_keys: Vec<_> = schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+        let (image_size, old_key_size) = (RowSize::new(&images), RowSize::new(&old_keys));
+        Self { schema, ops: Vec::new(), images, old_keys, end: Mark::default(), nulled: 0, image_size, old_key_size }
     }
 
     /// The schema all rows have.
@@ -70,11 +92,13 @@ impl RowBuffer {
     }
 
     /// The column of new images at `index` of the schema's columns, to append a cell to.
+    #[inline]
     pub fn image(&mut self, index: usize) -> &mut ColumnBuffer {
         &mut self.images[index]
     }
 
     /// The column of old keys at `index` of the schema's `key`, to append a cell to.
+    #[inline]
     pub fn old_key(&mut self, index: usize) -> &mut ColumnBuffer {
         &mut self.old_keys[index]
     }
@@ -129,9 +153,12 @@ impl RowBuffer {
         self.ops.is_empty()
     }
 
-    /// Bytes of memory the entries use.
+    /// Bytes of memory the entries use, but for the bits that tell NULL. Asked for at every row, so no column of fixed width
+    /// is looked at.
     pub fn bytes(&self) -> usize {
-        self.ops.len() + self.images.iter().chain(&self.old_keys).map(ColumnBuffer::bytes).sum::<usize>()
+        self.end.ops
+            + self.image_size.bytes(self.end.images, &self.images)
+            + self.old_key_size.bytes(self.end.old_keys, &self.old_keys)
     }
 
     /// The end of the last finished entry.
@@ -168,6 +195,8 @@ impl RowBuffer {
             old_keys: self.old_keys.iter_mut().map(|column| column.split_off(mark.old_keys)).collect(),
             end,
             nulled: std::mem::take(&mut self.nulled),
+            image_size: self.image_size.clone(),
+            old_key_size: self.old_key_size.clone(),
         };
         self.end = mark;
         tail

@@ -202,3 +202,23 @@ fn keys_are_equal_only_when_they_are_the_same() {
     rows.encode_image_key(1, &mut image);
     assert_eq!(old, image);
 }
+
+#[test]
+fn memory_is_counted_with_what_is_in_the_cells_and_given_back_with_them() {
+    let mut rows = RowBuffer::new(schema());
+    assert_eq!(rows.bytes(), 0);
+    append(&mut rows, 1, RowOp::Insert);
+    // The operation, and the cells in the order of the types; text and bytes with their offsets.
+    let first = 1 + 4 + 1 + 8 + 4 + 8 + 16 + (4 + "row 1".len()) + (4 + 4) + 4 + 8 + 8 + 8 + 16;
+    assert_eq!(rows.bytes(), first);
+    let mark = rows.mark();
+    append(&mut rows, 22, RowOp::UpdateFrom);
+    let second = first + "2".len() + 4;
+    assert_eq!(rows.bytes(), first + second, "an old key beside the image");
+    let tail = rows.split_off(mark);
+    assert_eq!((rows.bytes(), tail.bytes()), (first, second));
+    append(&mut rows, 5, RowOp::Delete);
+    assert_eq!(rows.bytes(), first + 1 + 4);
+    rows.truncate(mark);
+    assert_eq!(rows.bytes(), first);
+}

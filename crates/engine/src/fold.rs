@@ -37,9 +37,8 @@ enum Delete {
 
 /// What is to be written for one key.
 struct KeyState {
-    /// The encoded key: `keys[start..end]`.
+    /// The encoded key begins here in `Keys::bytes`, and ends where the next state's begins.
     start: usize,
-    end: usize,
     delete: Delete,
     /// The last image, if the row is there at the end.
     row: Option<u32>,
@@ -56,24 +55,24 @@ struct Keys {
 }
 
 impl Keys {
+    /// With room for as many keys as there are entries: nearly always each is of another key, and nothing is moved then.
+    fn with_room(entries: usize) -> Self {
+        Self { table: HashTable::with_capacity(entries), states: Vec::with_capacity(entries), ..Self::default() }
+    }
+
     /// The state of the key that was appended to `bytes` from `start` on. `delete` counts if this is the key's first change.
     fn touch(&mut self, start: usize, delete: Delete) -> &mut KeyState {
         let key = &self.bytes[start..];
         let hash = self.hasher.hash_one(key);
-        let of = |state: &KeyState| &self.bytes[state.start..state.end];
-        if let Some(&found) = self.table.find(hash, |&i| of(&self.states[i as usize]) == key) {
+        if let Some(&found) = self.table.find(hash, |&i| key_of(&self.states, &self.bytes[..start], i) == key) {
             self.bytes.truncate(start);
             return &mut self.states[found as usize];
         }
         let index = u32::try_from(self.states.len()).expect("a buffer holds fewer than 2^32 entries");
-        let hasher = &self.hasher;
-        let (states, bytes) = (&self.states, &self.bytes);
-        self.table.insert_unique(hash, index, |&i| {
-            let state = &states[i as usize];
-            hasher.hash_one(&bytes[state.start..state.end])
-        });
+        let (hasher, states, bytes) = (&self.hasher, &self.states, &self.bytes[..start]);
+        self.table.insert_unique(hash, index, |&i| hasher.hash_one(key_of(states, bytes, i)));
         let delete = if self.truncated { Delete::No } else { delete };
-        self.states.push(KeyState { start, end: self.bytes.len(), delete, row: None });
+        self.states.push(KeyState { start, delete, row: None });
         &mut self.states[index as usize]
     }
 
@@ -85,6 +84,13 @@ impl Keys {
     }
 }
 
+/// The encoded key of state `index`. `bytes` end where the last state's key does.
+fn key_of<'a>(states: &[KeyState], bytes: &'a [u8], index: u32) -> &'a [u8] {
+    let at = index as usize;
+    let end = states.get(at + 1).map_or(bytes.len(), |next| next.start);
+    &bytes[states[at].start..end]
+}
+
 /// Folds the changes of one table. One row and one delete a key at most come out.
 pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
     let put = |image| match inserts {
@@ -92,7 +98,7 @@ pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
         Inserts::MayExist => Delete::Image(image),
     };
     let schema = Arc::clone(buffer.schema());
-    let mut keys = Keys::default();
+    let mut keys = Keys::with_room(buffer.len());
     let (mut image, mut old) = (0_u32, 0_u32);
     for &op in buffer.ops() {
         let start = keys.bytes.len();
