@@ -1,10 +1,11 @@
 //! The stream of the binary log: asked for from a position, read ahead of the decoder within a bound, checksums checked.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use calve_core::{Error, ErrorKind, LastGtid, MariaDbPoint, Position, Result};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use mysql_async::binlog::events::Event;
 use mysql_async::prelude::Queryable;
 use mysql_async::{BinlogStream, BinlogStreamRequest, GnoInterval, Sid};
@@ -25,18 +26,21 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Without a word for this long the connection is dead.
 const SILENCE: Duration = Duration::from_mins(2);
 
-/// An event as it came, and its share of the bound.
-struct Packet {
-    event: Event,
+/// Events that have arrived are handed over together up to this many bytes: waking the reader costs more than an event does.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Events as they came, and their share of the bound.
+struct Batch {
+    events: VecDeque<Event>,
     _share: OwnedSemaphorePermit,
 }
 
 /// A running stream. Dropping it ends its connection.
 pub(crate) struct BinlogReader {
-    packets: mpsc::Receiver<Result<Packet>>,
+    batches: mpsc::Receiver<Result<Batch>>,
     task: JoinHandle<()>,
     /// Taken out of the channel and not handled yet.
-    next: Option<Packet>,
+    batch: Option<Batch>,
 }
 
 impl Drop for BinlogReader {
@@ -56,57 +60,67 @@ impl BinlogReader {
         let stream = dump(settings, position, again, replica).await?;
         let flavour = if matches!(position, Position::MariaDb(_)) { Flavour::MariaDb } else { Flavour::MySql };
         let standstill = (replica == Replica::Pipeline).then(|| Standstill::watch(settings, flavour));
-        let (sender, packets) = mpsc::channel(1024);
+        let (sender, batches) = mpsc::channel(64);
         let limit = settings.read_ahead_bytes.clamp(1 << 16, u32::MAX as usize >> 1);
         let task = tokio::spawn(read(stream, sender, Arc::new(Semaphore::new(limit)), limit, standstill));
-        Ok(Self { packets, task, next: None })
+        Ok(Self { batches, task, batch: None })
     }
 
     /// Waits until there is an event. Cancel-safe.
     pub(crate) async fn ready(&mut self) -> Result<()> {
-        if self.next.is_none() {
-            self.next = Some(self.packets.recv().await.unwrap_or_else(|| Err(ended()))?);
+        if self.present().is_none() {
+            self.batch = Some(self.batches.recv().await.unwrap_or_else(|| Err(ended()))?);
         }
         Ok(())
     }
 
     /// Waits for the next event; None at the end of what is there.
     pub(crate) async fn next_of_all(&mut self) -> Result<Option<Arrived>> {
-        match self.packets.recv().await {
-            Some(packet) => packet.map(|packet| Some(Arrived(packet))),
-            None => Ok(None),
+        if self.present().is_none() {
+            match self.batches.recv().await {
+                Some(batch) => self.batch = Some(batch?),
+                None => return Ok(None),
+            }
         }
+        self.take()
     }
 
     /// The event is to be taken again.
     pub(crate) fn put_back(&mut self, event: Arrived) {
-        self.next = Some(event.0);
+        if let Some(batch) = &mut self.batch {
+            batch.events.push_front(event.0);
+        }
     }
 
     /// The next event, if it has come.
     pub(crate) fn take(&mut self) -> Result<Option<Arrived>> {
-        if let Some(packet) = self.next.take() {
-            return Ok(Some(Arrived(packet)));
+        if self.present().is_none() {
+            match self.batches.try_recv() {
+                Ok(batch) => self.batch = Some(batch?),
+                Err(mpsc::error::TryRecvError::Empty) => return Ok(None),
+                Err(mpsc::error::TryRecvError::Disconnected) => return Err(ended()),
+            }
         }
-        match self.packets.try_recv() {
-            Ok(packet) => packet.map(|packet| Some(Arrived(packet))),
-            Err(mpsc::error::TryRecvError::Empty) => Ok(None),
-            Err(mpsc::error::TryRecvError::Disconnected) => Err(ended()),
-        }
+        Ok(self.present().and_then(|batch| batch.events.pop_front()).map(Arrived))
+    }
+
+    /// The batch at hand, unless all of it is taken.
+    fn present(&mut self) -> Option<&mut Batch> {
+        self.batch.as_mut().filter(|batch| !batch.events.is_empty())
     }
 }
 
 /// An event that came.
-pub(crate) struct Arrived(Packet);
+pub(crate) struct Arrived(Event);
 
 impl Arrived {
     pub(crate) fn header(&self) -> Header {
-        header(&self.0.event)
+        header(&self.0)
     }
 
     /// What follows the header, without the checksum.
     pub(crate) fn body(&self) -> &[u8] {
-        self.0.event.data()
+        self.0.data()
     }
 }
 
@@ -127,51 +141,84 @@ fn header(event: &Event) -> Header {
 }
 
 async fn read(
-    mut stream: BinlogStream,
-    sender: mpsc::Sender<Result<Packet>>,
+    stream: BinlogStream,
+    sender: mpsc::Sender<Result<Batch>>,
     bound: Arc<Semaphore>,
     limit: usize,
-    mut standstill: Option<Standstill>,
+    standstill: Option<Standstill>,
 ) {
-    let mut unpacked = false;
+    let mut incoming = Incoming { stream, standstill, unpacked: false };
     loop {
-        let packet = match tokio::time::timeout(SILENCE, stream.next()).await {
-            Err(_) => Err(Error::new(ErrorKind::Retry, "the server said nothing for two minutes")),
-            // A searcher is at the end.
-            Ok(None) => return,
-            Ok(Some(Err(error))) => Err(sql_error("cannot read the binary log", &error)),
-            Ok(Some(Ok(event))) => Ok(event),
-        };
-        if let Ok(event) = &packet {
+        let silent = || Some(Err(Error::new(ErrorKind::Retry, "the server said nothing for two minutes")));
+        let mut arrived = Some(tokio::time::timeout(SILENCE, incoming.next()).await.unwrap_or_else(|_| silent()));
+        let (mut events, mut bytes, mut end) = (VecDeque::new(), 0, None);
+        while let Some(event) = arrived {
+            match event {
+                Some(Ok(event)) => {
+                    bytes += event.data().len().max(1);
+                    events.push_back(event);
+                }
+                // A searcher is at the end.
+                None => {
+                    end = Some(Ok(()));
+                    break;
+                }
+                Some(Err(error)) => {
+                    end = Some(Err(error));
+                    break;
+                }
+            }
+            arrived = if bytes < BATCH_BYTES { incoming.next().now_or_never() } else { None };
+        }
+        if !events.is_empty() {
+            // What is beyond the whole bound passes alone.
+            let share = u32::try_from(bytes.min(limit)).unwrap_or(u32::MAX);
+            let Ok(share) = Arc::clone(&bound).acquire_many_owned(share).await else { return };
+            if sender.send(Ok(Batch { events, _share: share })).await.is_err() {
+                return;
+            }
+        }
+        match end {
+            None => {}
+            Some(Ok(())) => return,
+            Some(Err(error)) => {
+                // The receiver may be gone; then nobody needs to know.
+                let _ = sender.send(Err(error)).await;
+                return;
+            }
+        }
+    }
+}
+
+/// Events from the connection, checked.
+struct Incoming {
+    stream: BinlogStream,
+    standstill: Option<Standstill>,
+    /// The events of a compressed transaction that the library unpacked come next.
+    unpacked: bool,
+}
+
+impl Incoming {
+    /// The next event; None at the end of the log. Cancel-safe: an event that came is returned without a pause.
+    async fn next(&mut self) -> Option<Result<Event>> {
+        loop {
+            let event = match self.stream.next().await? {
+                Err(error) => return Some(Err(sql_error("cannot read the binary log", &error))),
+                Ok(event) => event,
+            };
             let kind = event.header().event_type_raw();
             // The client library unpacks a compressed transaction and brings what is in it after it; that is done here too, with
             // its lengths checked, so those are left out. What follows a transaction is none of its events.
-            if unpacked && !stands_outside(kind) {
+            if self.unpacked && !stands_outside(kind) {
                 continue;
             }
-            unpacked = kind == kind::TRANSACTION_PAYLOAD;
-        }
-        let packet = packet.and_then(check).and_then(|event| {
-            if let Some(standstill) = &mut standstill {
-                standstill.event(&header(&event), event.data())?;
-            }
-            Ok(event)
-        });
-        let packet = match packet {
-            Ok(event) => {
-                // An event beyond the whole bound passes alone.
-                let bytes = event.data().len().clamp(1, limit);
-                let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-                match Arc::clone(&bound).acquire_many_owned(bytes).await {
-                    Ok(share) => Ok(Packet { event, _share: share }),
-                    Err(_) => return,
+            self.unpacked = kind == kind::TRANSACTION_PAYLOAD;
+            return Some(check(event).and_then(|event| {
+                if let Some(standstill) = &mut self.standstill {
+                    standstill.event(&header(&event), event.data())?;
                 }
-            }
-            Err(error) => Err(error),
-        };
-        let last = packet.is_err();
-        if sender.send(packet).await.is_err() || last {
-            return;
+                Ok(event)
+            }));
         }
     }
 }
