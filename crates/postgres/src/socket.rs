@@ -1,12 +1,14 @@
 //! Opening a connection: addresses in turn, TLS as asked for, a login, all within the connect timeout.
 
-use std::io;
+use std::io::{self, Read};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use calve_core::{Error, ErrorKind, Result};
+use futures::FutureExt;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
@@ -28,9 +30,62 @@ pub(crate) enum Wire {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
+    /// Out of the runtime's sight, see [`rest`](Self::rest).
+    Resting(Resting),
+}
+
+/// A socket that nobody is woken for.
+pub(crate) enum Resting {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+    /// On its way from one state to the other, or lost there.
+    Nowhere,
 }
 
 impl Wire {
+    /// Takes the socket out of the runtime's sight: a thread that waits there is woken for every packet that comes, wanted
+    /// or not. Only [`read_ready`](Self::read_ready) works until [`wake`](Self::wake). TLS has no way out, and stays.
+    pub(crate) fn rest(&mut self) -> io::Result<()> {
+        *self = match std::mem::replace(self, Self::Resting(Resting::Nowhere)) {
+            Self::Tcp(stream) => Self::Resting(Resting::Tcp(stream.into_std()?)),
+            Self::Unix(stream) => Self::Resting(Resting::Unix(stream.into_std()?)),
+            other => other,
+        };
+        Ok(())
+    }
+
+    /// Puts the socket back into the runtime's sight.
+    pub(crate) fn wake(&mut self) -> io::Result<()> {
+        *self = match std::mem::replace(self, Self::Resting(Resting::Nowhere)) {
+            Self::Resting(Resting::Tcp(stream)) => Self::Tcp(TcpStream::from_std(stream)?),
+            Self::Resting(Resting::Unix(stream)) => Self::Unix(UnixStream::from_std(stream)?),
+            other => other,
+        };
+        Ok(())
+    }
+
+    /// Appends what has arrived, up to the length of `scratch`, without waiting. None where nothing has, 0 at the end of the
+    /// stream.
+    pub(crate) fn read_ready(&mut self, input: &mut BytesMut, scratch: &mut [u8]) -> io::Result<Option<usize>> {
+        let read = match self {
+            Self::Resting(Resting::Tcp(stream)) => stream.read(scratch),
+            Self::Resting(Resting::Unix(stream)) => stream.read(scratch),
+            Self::Resting(Resting::Nowhere) => Err(io::ErrorKind::NotConnected.into()),
+            awake => match AsyncReadExt::read(awake, scratch).now_or_never() {
+                Some(read) => read,
+                None => return Ok(None),
+            },
+        };
+        match read {
+            Ok(length) => {
+                input.extend_from_slice(scratch.get(..length).unwrap_or_default());
+                Ok(Some(length))
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) fn is_encrypted(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
@@ -48,6 +103,7 @@ impl AsyncRead for Wire {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Resting(_) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 }
@@ -58,6 +114,7 @@ impl AsyncWrite for Wire {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Resting(_) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 
@@ -66,6 +123,7 @@ impl AsyncWrite for Wire {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Resting(_) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 
@@ -74,6 +132,7 @@ impl AsyncWrite for Wire {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Resting(_) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 }

@@ -181,3 +181,75 @@ async fn impossible_lengths_end_the_stream() {
         assert!(error.to_string().contains("impossible length"), "{length}: {error}");
     }
 }
+
+#[tokio::test]
+async fn a_resting_wire_loses_nothing() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut wire = Wire::Unix(ours);
+    let (mut input, mut scratch) = (BytesMut::new(), [0; 4]);
+    for _ in 0..2 {
+        input.clear();
+        wire.rest().unwrap();
+        assert_eq!(wire.read_ready(&mut input, &mut scratch).unwrap(), None);
+        theirs.write_all(b"at rest").await.unwrap();
+        assert_eq!(wire.read_ready(&mut input, &mut scratch).unwrap(), Some(4));
+        // What was not read yet is there for a reader that waits.
+        wire.wake().unwrap();
+        wire.read_buf(&mut input).await.unwrap();
+        assert_eq!(input, &b"at rest"[..]);
+        wire.write_all(b"an answer").await.unwrap();
+        let mut answer = [0; 9];
+        theirs.read_exact(&mut answer).await.unwrap();
+    }
+    wire.rest().unwrap();
+    assert!(wire.write_all(b"x").await.is_err(), "a wire at rest is not written to");
+    drop(theirs);
+    assert_eq!(wire.read_ready(&mut input, &mut scratch).unwrap(), Some(0), "the end of the stream is seen at rest");
+}
+
+#[tokio::test]
+async fn changes_one_by_one_and_statuses_between_them_go_on_together() {
+    const CHANGES: u64 = 300;
+    let (mut stream, mut server) = stream(StreamSettings { status_interval: Duration::from_millis(1), ..SETTINGS });
+    let writer = tokio::spawn(async move {
+        for end in 0..CHANGES {
+            server.write_all(&wal(end, 100)).await.unwrap();
+            if end % 10 == 0 {
+                status(&mut server).await;
+            }
+        }
+        server
+    });
+    let mut ends = Vec::new();
+    while (ends.len() as u64) < CHANGES {
+        let mut block = timeout(Duration::from_secs(20), stream.next()).await.unwrap().unwrap().unwrap();
+        while let Some((_, body)) = block.peek() {
+            ends.push(u64::from_be_bytes(body[9..17].try_into().unwrap()));
+            block.advance();
+        }
+    }
+    assert!(ends.into_iter().eq(0..CHANGES));
+    drop(writer.await.unwrap());
+}
+
+#[tokio::test]
+async fn what_the_server_says_last_is_heard() {
+    for chunk in [1, 8, 1000] {
+        // One status, so that none is left unread: closed with something unread, a local socket would lose what it sent.
+        let (mut stream, mut server) = stream(StreamSettings { status_interval: Duration::from_secs(30), ..SETTINGS });
+        status(&mut server).await;
+        let words: Vec<u8> = (0..20).flat_map(|end| wal(end, 100)).collect();
+        for piece in words.chunks(chunk) {
+            server.write_all(piece).await.unwrap();
+        }
+        drop(server);
+        let mut heard = 0;
+        while let Some(Ok(mut block)) = timeout(Duration::from_secs(20), stream.next()).await.unwrap() {
+            while block.peek().is_some() {
+                heard += 1;
+                block.advance();
+            }
+        }
+        assert_eq!(heard, 20, "in pieces of {chunk}");
+    }
+}
