@@ -10,7 +10,7 @@
 //! the commit is done, if it records our base the commit is tried again on the table as it is now, and if anything else the
 //! table is foreign: the uncommitted work is dropped, and the pipeline starts over from what the tables say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +59,9 @@ pub(crate) enum Notice {
     /// The table's load is published.
     Loaded(TableIndex),
 }
+
+/// Files by the table whose intent names them.
+pub(crate) type IntendedFiles = BTreeMap<TableName, Vec<String>>;
 
 /// Turns checkpoints into commits. Owns everything that concerns the lake while a session lasts.
 pub(crate) struct Committer<'a> {
@@ -252,10 +255,14 @@ impl Committer<'_> {
         }
         let claim = self.claim(&intent.end).await?;
         let leave = self.outdated(&claim);
+        let places: BTreeMap<TableName, usize> =
+            self.ledger.entries.iter().enumerate().map(|(index, entry)| (entry.name.clone(), index)).collect();
+        let unswept = places.values().any(|index| !self.ledger.entries[*index].swept);
+        let intended = if unswept { self.intended() } else { None };
         let mut parts = Vec::new();
         for part in intent.tables.iter().filter(|part| todo.contains(&part.table)) {
-            if let Some(index) = self.ledger.entries.iter().position(|entry| entry.name == part.table) {
-                parts.push((part, index, self.sweep(index, &part.deltas).await));
+            if let Some(&index) = places.get(&part.table) {
+                parts.push((part, index, self.sweep(index, &part.deltas, intended.as_ref()).await));
             }
         }
         let mut jobs = Vec::new();
@@ -421,18 +428,32 @@ impl Committer<'_> {
         Ok(())
     }
 
+    /// What intents name, those among them that are still to be redone; None where it cannot be told now. Read once for all
+    /// tables of a checkpoint: local state holds the whole of it.
+    pub(crate) fn intended(&self) -> Option<IntendedFiles> {
+        let mut files = IntendedFiles::new();
+        for part in self.positions.load().ok()?.intents.into_iter().flat_map(|intent| intent.tables) {
+            files.entry(part.table).or_default().extend(part.deltas.into_iter().flat_map(|delta| delta.files));
+        }
+        Some(files)
+    }
+
     /// Looks, once a session and before a commit that changes the table is sent, for files that earlier runs left behind.
-    pub(crate) async fn sweep(&mut self, index: usize, own: &[StagedDelta]) -> Vec<String> {
+    /// Files that intents name stay; without knowing these nothing is looked for.
+    pub(crate) async fn sweep(
+        &mut self,
+        index: usize,
+        own: &[StagedDelta],
+        intended: Option<&IntendedFiles>,
+    ) -> Vec<String> {
+        let Some(intended) = intended else { return Vec::new() };
         if std::mem::replace(&mut self.ledger.entries[index].swept, true) {
             return Vec::new();
         }
         let entry = &self.ledger.entries[index];
         let kept = entry.kept.iter().map(|(delta, _)| delta).chain(&entry.staged).chain(own);
-        let mut keep: BTreeSet<String> = kept.flat_map(|delta| delta.files.iter().cloned()).collect();
-        // Intents that are still to be redone name files of earlier runs.
-        let Ok(saved) = self.positions.load() else { return Vec::new() };
-        let intended = saved.intents.into_iter().flat_map(|intent| intent.tables).flat_map(|part| part.deltas);
-        keep.extend(intended.flat_map(|delta| delta.files));
+        let kept = kept.flat_map(|delta| &delta.files).chain(intended.get(&entry.name).into_iter().flatten());
+        let keep: BTreeSet<String> = kept.cloned().collect();
         match self.lake.unreferenced_files(&entry.name, &keep).await {
             Ok(files) => files,
             Err(error) => {

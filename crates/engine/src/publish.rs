@@ -67,7 +67,7 @@ impl Committer<'_> {
             TableCommit { deltas, stamp: Some(stamp), stop: entry.marked.then_some(None), ..TableCommit::default() };
         let target = Target { name: &name, base: entry.base, id, position: &position };
         let version = entry.version.clone();
-        let garbage = self.sweep(table.0, &commit.deltas).await;
+        let garbage = self.sweep(table.0, &commit.deltas, self.intended().as_ref()).await;
         let receipt = self.settle(&target, version, &commit).await?;
         self.clean_up(&name, &garbage).await;
         // What the lake records so far does not speak for this table.
