@@ -88,6 +88,7 @@ pub fn trip(number: u32) -> [Cell; COLUMNS] {
 /// The schema of trips, with the source's types as `native` says. The first column is the key, and alone may not be NULL.
 pub fn schema(native: impl Fn(Cell) -> NativeType) -> Arc<TableSchema> {
     let column = |(index, cell)| Column {
+        id: 0,
         name: format!("c{index}"),
         ty: match cell {
             Cell::Long(_) => ColumnType::Long,
@@ -142,6 +143,10 @@ pub struct OneTable(pub RowBuffer);
 
 impl ChangeSink for OneTable {
     fn begin(&mut self, _: &TransactionPoint) {}
+
+    fn wants(&self, _: TableIndex) -> bool {
+        true
+    }
 
     fn rows(&mut self, _: TableIndex) -> Option<&mut RowBuffer> {
         Some(&mut self.0)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use calve_core::{ColumnBuffer, NativeType, RowOp};
+use calve_core::{ColumnBuffer, NativeType, Onto, RowOp};
 use calve_testkit::speed::{self, tell};
 use iceberg::TableCreation;
 use iceberg::spec::TableMetadataBuilder;
@@ -29,7 +29,7 @@ fn files() {
             .properties(HashMap::from([("write.parquet.compression-codec".to_owned(), codec.to_owned())]))
             .build();
         let metadata = TableMetadataBuilder::from_table_creation(creation).unwrap().build().unwrap().metadata;
-        let layout = Arc::new(TableLayout::new(&source, &metadata, None, storage::file_io()).unwrap());
+        let layout = Arc::new(TableLayout::new(&source, &metadata, None, Onto::Table, storage::file_io()).unwrap());
         let naming = Arc::new(FileNaming::new("speed", Uuid::new_v4()).unwrap());
         tell(
             what,
