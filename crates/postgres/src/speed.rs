@@ -128,7 +128,7 @@ fn pgoutput() {
         tell(
             what,
             || {
-                let mut decoder = Decoder::new(std::slice::from_ref(&table));
+                let mut decoder = Decoder::new(std::slice::from_ref(&table), tag == b'b');
                 let mut sink = OneTable(RowBuffer::new(Arc::clone(&schema)));
                 decoder.message(&relation, &mut sink).unwrap();
                 decoder.message(&begin, &mut sink).unwrap();
