@@ -442,6 +442,9 @@ mod tests {
         expected.sort_by_key(|c| c.members);
         assert_eq!(marks.complete_to, expected);
         assert_eq!(recorded(&marks, &complete(set, 8)), complete(set, 10));
+        // Somebody who knows less of a set does not take away what is recorded of it.
+        let marks = record(&mut properties, &complete(set, 4), &none, &BTreeSet::from([other]));
+        assert_eq!((marks.complete_to, marks.member_of.contains(&other)), (expected, true));
         let marks = record(&mut properties, &complete(set, 12), &none, &BTreeSet::from([other]));
         assert_eq!(marks.complete_to, [complete(set, 12)]);
         assert_eq!(marks.member_of, BTreeSet::from([set]));

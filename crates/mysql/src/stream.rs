@@ -104,9 +104,11 @@ impl BinlogReader {
         Ok(self.present().and_then(|batch| batch.events.pop_front()).map(Arrived))
     }
 
-    /// The batch at hand, unless all of it is taken.
+    /// The batch at hand. One that is used up gives its share back before another is waited for: an event that is larger than
+    /// the bound needs all of it.
     fn present(&mut self) -> Option<&mut Batch> {
-        self.batch.as_mut().filter(|batch| !batch.events.is_empty())
+        self.batch.take_if(|batch| batch.events.is_empty());
+        self.batch.as_mut()
     }
 }
 

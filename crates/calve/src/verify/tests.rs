@@ -221,7 +221,7 @@ fn what_the_table_missed_is_a_difference() {
         },
         &[(1, 10), (2, 20), (8, 80)],
     );
-    let id = |id| format!("id={id}");
+    let id = |id| format!("id = {id}");
     assert_eq!(found, [(id(1), Difference::Unequal), (id(7), Difference::Missing), (id(8), Difference::Extra)]);
 }
 

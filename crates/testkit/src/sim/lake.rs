@@ -420,8 +420,13 @@ mod tests {
         put(&mut lake, &TableCommit { complete_to: complete(other, 4), ..Default::default() });
         let greatest = lake.describe(&name).unwrap().receipt(set).complete_to.unwrap().position;
         assert_eq!(greatest, Position::Postgres(Lsn(5)));
-        put(&mut lake, &TableCommit { leave: [set].into(), ..Default::default() });
-        let described = lake.describe(&name).unwrap();
-        assert_eq!((described.complete_to.len(), described.member_of.len()), (1, 0));
+        // Somebody who knows less of the set does not take away what is recorded of it.
+        for (at, members) in [(4, 1), (5, 0)] {
+            let commit = TableCommit { complete_to: complete(other, at), leave: [set].into(), ..Default::default() };
+            put(&mut lake, &commit);
+            let described = lake.describe(&name).unwrap();
+            assert_eq!(described.member_of.len(), members);
+            assert_eq!(described.receipt(set).complete_to.is_some(), members == 1);
+        }
     }
 }
