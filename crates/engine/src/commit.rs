@@ -257,8 +257,10 @@ impl Committer<'_> {
         let leave = self.outdated(&claim);
         let places: BTreeMap<TableName, usize> =
             self.ledger.entries.iter().enumerate().map(|(index, entry)| (entry.name.clone(), index)).collect();
-        let unswept = places.values().any(|index| !self.ledger.entries[*index].swept);
-        let intended = if unswept { self.intended() } else { None };
+        // Only for tables that are committed now: one that never changes is never swept, and would have it read every time.
+        let swept = |part: &TableIntent| places.get(&part.table).is_none_or(|index| self.ledger.entries[*index].swept);
+        let all_swept = intent.tables.iter().filter(|part| todo.contains(&part.table)).all(swept);
+        let intended = if all_swept { None } else { self.intended() };
         let mut parts = Vec::new();
         for part in intent.tables.iter().filter(|part| todo.contains(&part.table)) {
             if let Some(&index) = places.get(&part.table) {
