@@ -10,7 +10,6 @@ use iceberg::{TableRequirement, TableUpdate};
 
 use crate::catalog::CommitError;
 use crate::delta::{self, DeltaBody, StagedSchema};
-use crate::error::iceberg_bug;
 use crate::expiry;
 use crate::failpoint;
 use crate::lake::{IcebergLake, KnownTable, TableSlot};
@@ -44,7 +43,7 @@ impl IcebergLake {
             table: &slot.source,
             io: &self.io,
             naming: &self.naming,
-            location: base.at.metadata.location(),
+            metadata: &base.at.metadata,
             written: Vec::new(),
         };
         let outcome = match self.draft(slot, &base, commit, &mut store).await {
@@ -149,7 +148,7 @@ impl IcebergLake {
                 draft.updates.extend(updates);
                 draft.evolved = true;
             }
-            let mut change = Change { schema_id: schemas.metadata.current_schema_id(), ..Change::default() };
+            let mut change = Change::of(Arc::clone(schemas.metadata.current_schema()));
             if let Some((replace, body)) = &body {
                 change.replace = *replace;
                 change.manifests = &body.manifests;
@@ -288,15 +287,7 @@ impl SchemaSteps<'_> {
         }
         let added = TableUpdate::AddSchema { schema: staged.clone() };
         let chosen = TableUpdate::SetCurrentSchema { schema_id: TableMetadataBuilder::LAST_ADDED };
-        let built = self
-            .metadata
-            .clone()
-            .into_builder(None)
-            .add_current_schema(staged.clone())
-            .and_then(TableMetadataBuilder::build);
-        self.metadata = built
-            .map_err(|e| iceberg_bug(format!("table {}: its schema cannot become the source's", self.slot.ident), e))?
-            .metadata;
+        self.metadata = schema::evolved(&self.slot.source, &self.metadata, staged.clone())?;
         Ok(Some([added, chosen]))
     }
 

@@ -68,7 +68,11 @@ impl TableLayout {
         let current = metadata.current_schema();
         let (schema, evolves) = match fit::fit(source, current, stamped, metadata.last_column_id(), onto)? {
             Fit::Present => (Arc::clone(current), None),
-            Fit::Evolved(schema) => (Arc::from(schema), Some(current.schema_id())),
+            Fit::Evolved(schema) => {
+                // Under the number that it will have.
+                let evolved = schema::evolved(&source.table, metadata, *schema)?;
+                (Arc::clone(evolved.current_schema()), Some(current.schema_id()))
+            }
         };
         let arrow = schema::arrow_schema(source, &schema)?;
         let (key_arrow, key_ids) = schema::arrow_key_schema(source, &schema)?;

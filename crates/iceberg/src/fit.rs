@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use calve_core::{Column, Error, ErrorKind, Onto, Result, TableSchema};
-use iceberg::spec::{NestedField, NestedFieldRef, PrimitiveType, Schema, Type};
+use iceberg::spec::{NestedField, NestedFieldRef, Schema};
 
-use crate::schema::{DROPPED, build, field, iceberg_type, is_dropped, same_shape};
+use crate::schema::{DROPPED, build, field, iceberg_type, is_dropped, same_shape, widens};
 
 /// How a source schema relates to a table's present one.
 #[derive(Debug, PartialEq)]
@@ -168,23 +168,11 @@ fn has_name(schema: &TableSchema, name: &str) -> bool {
     schema.columns.iter().any(|column| column.name == name)
 }
 
-/// Whether a column of the one type may have the other under the same id: Iceberg's own rule (spec, "Schema Evolution").
-fn widens(from: &Type, to: &Type) -> bool {
-    match (from.as_primitive_type(), to.as_primitive_type()) {
-        (Some(PrimitiveType::Int), Some(PrimitiveType::Long))
-        | (Some(PrimitiveType::Float), Some(PrimitiveType::Double)) => true,
-        (
-            Some(PrimitiveType::Decimal { precision: p, scale: s }),
-            Some(PrimitiveType::Decimal { precision: q, scale: t }),
-        ) => s == t && p <= q,
-        _ => from == to,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_schema::SchemaRef;
     use calve_core::{ColumnType, NativeType, TableName};
+    use iceberg::spec::{PrimitiveType, Type};
     use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
     use super::*;

@@ -1,19 +1,21 @@
 //! Manifests of a table as commits carry them from snapshot to snapshot: read, merged while they are small, and turned
 //! into deletions when everything goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use calve_core::{Result, TableName};
+use calve_core::{ErrorKind, Result, TableName};
 use iceberg::io::FileIO;
 use iceberg::spec::{
-    FormatVersion, Manifest, ManifestContentType, ManifestEntryRef, ManifestFile, ManifestList, ManifestListWriter,
-    ManifestMetadata, ManifestWriter, ManifestWriterBuilder, SnapshotRef,
+    DataFile, DataFileBuilder, Datum, FormatVersion, Manifest, ManifestContentType, ManifestEntryRef, ManifestFile,
+    ManifestList, ManifestListWriter, ManifestWriter, ManifestWriterBuilder, PartitionSpec, Schema, SchemaRef,
+    SnapshotRef, TableMetadata, Type,
 };
 
 use crate::delta::FileTotals;
 use crate::error::{iceberg_bug, iceberg_corrupt, iceberg_retry};
 use crate::naming::FileNaming;
+use crate::schema::widens;
 
 /// A manifest of this length is left as it is.
 const FULL_BYTES: i64 = 8 << 20;
@@ -29,7 +31,8 @@ pub(crate) struct ManifestStore<'a> {
     pub(crate) table: &'a TableName,
     pub(crate) io: &'a FileIO,
     pub(crate) naming: &'a FileNaming,
-    pub(crate) location: &'a str,
+    /// The table as the commit found it.
+    pub(crate) metadata: &'a TableMetadata,
     /// Files written, for removal when the commit is certainly lost.
     pub(crate) written: Vec<String>,
 }
@@ -47,10 +50,10 @@ pub(crate) async fn read_list(table: &TableName, io: &FileIO, snapshot: &Snapsho
 /// The entries of a manifest, with sequence numbers and snapshots inherited from its list.
 pub(crate) async fn read_manifest(table: &TableName, io: &FileIO, manifest: &ManifestFile) -> Result<Manifest> {
     let path = &manifest.manifest_path;
-    manifest
-        .load_manifest(io)
-        .await
-        .map_err(|e| iceberg_retry(format!("table {table}: cannot read the manifest {path}"), e))
+    manifest.load_manifest(io).await.map_err(|e| {
+        let failed = if e.kind() == iceberg::ErrorKind::DataInvalid { iceberg_corrupt } else { iceberg_retry };
+        failed(format!("table {table}: cannot read the manifest {path}"), e)
+    })
 }
 
 /// Whether any file of the manifest is still part of the table.
@@ -75,30 +78,31 @@ fn live_files(manifest: &ManifestFile) -> u64 {
     u64::from(manifest.added_files_count.unwrap_or(0)) + u64::from(manifest.existing_files_count.unwrap_or(0))
 }
 
-/// Files of one kind that may share a manifest: it has one content, one spec, and one schema that its bounds are read by.
-type Group = (bool, i32, i32);
-
+/// Entries that may stand in one manifest.
 #[derive(Debug)]
 struct Gathered {
-    metadata: ManifestMetadata,
+    content: ManifestContentType,
+    spec: PartitionSpec,
+    /// That the bounds are read by.
+    schema: SchemaRef,
     entries: Vec<ManifestEntryRef>,
 }
 
 impl ManifestStore<'_> {
-    /// Merges what is due among the manifests that `snapshot_id` takes over from its parent.
+    /// Merges what is due among the manifests that `snapshot_id` takes over from its parent. `schema` is that of the snapshot.
+    ///
+    /// A manifest that cannot be made sense of is left as it is: merging is housekeeping, which no commit shall fail on.
     pub(crate) async fn merge(
         &mut self,
         manifests: Vec<ManifestFile>,
+        schema: &SchemaRef,
         snapshot_id: i64,
         sequence_number: i64,
     ) -> Result<Vec<ManifestFile>> {
         let mut result = manifests;
         for due in due_for_merging(&result) {
-            let gathered = self.gather(&due).await?;
-            let mut merged = Vec::new();
-            for group in gathered.into_values() {
-                merged.extend(self.write_existing(group, snapshot_id, sequence_number).await?);
-            }
+            let Some(group) = self.gather(&due, schema).await? else { continue };
+            let merged = self.write_existing(group, snapshot_id, sequence_number).await?;
             result.retain(|m| !due.iter().any(|gone| gone.manifest_path == m.manifest_path));
             result.extend(merged);
         }
@@ -106,6 +110,8 @@ impl ManifestStore<'_> {
     }
 
     /// Manifests that record every file of `manifests` as deleted by `snapshot_id`, and what was in those files.
+    ///
+    /// The files of a manifest that cannot be made sense of are not recorded; they are no part of the table any more all the same.
     pub(crate) async fn delete_all(
         &mut self,
         manifests: &[ManifestFile],
@@ -114,22 +120,19 @@ impl ManifestStore<'_> {
     ) -> Result<(Vec<ManifestFile>, FileTotals)> {
         let mut removed = FileTotals::default();
         let mut deleted = Vec::new();
-        for group in self.gather(manifests).await?.into_values() {
-            for chunk in group.entries.chunks(FULL_FILES) {
-                let mut writer = self.writer(&group.metadata, snapshot_id)?;
-                for entry in chunk {
-                    removed.add(&entry.data_file);
-                    let added_at = entry.sequence_number.unwrap_or(0);
-                    writer
-                        .add_delete_file(
-                            entry.data_file.clone(),
-                            added_at,
-                            entry.file_sequence_number.or(Some(added_at)),
-                        )
-                        .map_err(|e| self.misplaced(e))?;
-                }
-                deleted.push(self.finish(writer, snapshot_id, sequence_number).await?);
+        for manifest in manifests {
+            let Some(group) = self.readable(manifest).await?.filter(|group| !group.entries.is_empty()) else {
+                continue;
+            };
+            let mut writer = self.writer(&group, snapshot_id)?;
+            for entry in &group.entries {
+                removed.add(&entry.data_file);
+                let added_at = entry.sequence_number.unwrap_or(0);
+                writer
+                    .add_delete_file(entry.data_file.clone(), added_at, entry.file_sequence_number.or(Some(added_at)))
+                    .map_err(|e| self.misplaced(e))?;
             }
+            deleted.push(self.finish(writer, snapshot_id, sequence_number).await?);
         }
         Ok((deleted, removed))
     }
@@ -142,7 +145,7 @@ impl ManifestStore<'_> {
         parent: Option<i64>,
         sequence_number: i64,
     ) -> Result<String> {
-        let path = self.naming.manifest_list(self.location);
+        let path = self.naming.manifest_list(self.metadata.location());
         let table = self.table;
         let failed = |e| iceberg_retry(format!("table {table}: cannot write the manifest list {path}"), e);
         self.written.push(path.clone());
@@ -155,18 +158,40 @@ impl ManifestStore<'_> {
         Ok(path)
     }
 
-    /// The live entries of these manifests, by what may stand in one manifest.
-    async fn gather(&self, manifests: &[ManifestFile]) -> Result<BTreeMap<Group, Gathered>> {
-        let mut groups: BTreeMap<Group, Gathered> = BTreeMap::new();
+    /// The live entries of a manifest. None where the manifest cannot be made sense of.
+    async fn readable(&self, manifest: &ManifestFile) -> Result<Option<Gathered>> {
+        let (entries, metadata) = match read_manifest(self.table, self.io, manifest).await {
+            Ok(manifest) => manifest.into_parts(),
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                tracing::warn!(table = %self.table, %error, "a manifest is left as it is");
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Some(Gathered {
+            content: manifest.content,
+            spec: metadata.partition_spec().clone(),
+            schema: Arc::clone(metadata.schema()),
+            entries: entries.into_iter().filter(|entry| entry.is_alive()).collect(),
+        }))
+    }
+
+    /// The live entries of manifests of one content and one spec, with bounds as `schema` has them. None where they cannot
+    /// be put together.
+    async fn gather(&self, manifests: &[ManifestFile], schema: &SchemaRef) -> Result<Option<Gathered>> {
+        let mut gathered: Option<Gathered> = None;
         for manifest in manifests {
-            let (entries, metadata) = read_manifest(self.table, self.io, manifest).await?.into_parts();
-            let deletes = manifest.content == ManifestContentType::Deletes;
-            let group = (deletes, manifest.partition_spec_id, metadata.schema_id());
-            let live = entries.into_iter().filter(|entry| entry.is_alive());
-            groups.entry(group).or_insert_with(|| Gathered { metadata, entries: Vec::new() }).entries.extend(live);
+            let Some(one) = self.readable(manifest).await? else { return Ok(None) };
+            // The fields that an old spec is of may be gone.
+            if one.spec.partition_type(schema).is_err() {
+                return Ok(None);
+            }
+            match &mut gathered {
+                Some(gathered) => gathered.entries.extend(one.entries),
+                None => gathered = Some(Gathered { schema: Arc::clone(schema), ..one }),
+            }
         }
-        groups.retain(|_, gathered| !gathered.entries.is_empty());
-        Ok(groups)
+        Ok(gathered)
     }
 
     async fn write_existing(
@@ -177,12 +202,12 @@ impl ManifestStore<'_> {
     ) -> Result<Vec<ManifestFile>> {
         let mut written = Vec::new();
         for chunk in group.entries.chunks(FULL_FILES) {
-            let mut writer = self.writer(&group.metadata, snapshot_id)?;
+            let mut writer = self.writer(&group, snapshot_id)?;
             for entry in chunk {
                 let added_at = entry.sequence_number.unwrap_or(0);
                 writer
                     .add_existing_file(
-                        entry.data_file.clone(),
+                        self.under(&group, &entry.data_file)?,
                         entry.snapshot_id.unwrap_or(snapshot_id),
                         added_at,
                         entry.file_sequence_number.or(Some(added_at)),
@@ -194,16 +219,57 @@ impl ManifestStore<'_> {
         Ok(written)
     }
 
-    fn writer(&mut self, like: &ManifestMetadata, snapshot_id: i64) -> Result<ManifestWriter> {
-        let path = self.naming.manifest(self.location);
+    /// A file described for its new manifest, whose schema may have wider types than the one that it was described under.
+    fn under(&self, group: &Gathered, file: &DataFile) -> Result<DataFile> {
+        let schema = &*group.schema;
+        let fits = |bounds: &HashMap<i32, Datum>| {
+            bounds.iter().all(|(id, bound)| {
+                schema.field_by_id(*id).and_then(|f| f.field_type.as_primitive_type()) == Some(bound.data_type())
+            })
+        };
+        if fits(file.lower_bounds()) && fits(file.upper_bounds()) {
+            return Ok(file.clone());
+        }
+        let mut builder = DataFileBuilder::default();
+        builder
+            .content(file.content_type())
+            .file_path(file.file_path().to_owned())
+            .file_format(file.file_format())
+            .partition(file.partition().clone())
+            .partition_spec_id(group.spec.spec_id())
+            .record_count(file.record_count())
+            .file_size_in_bytes(file.file_size_in_bytes())
+            .column_sizes(file.column_sizes().clone())
+            .value_counts(file.value_counts().clone())
+            .null_value_counts(file.null_value_counts().clone())
+            .nan_value_counts(file.nan_value_counts().clone())
+            .lower_bounds(bounds_under(schema, file.lower_bounds()))
+            .upper_bounds(bounds_under(schema, file.upper_bounds()))
+            .key_metadata(file.key_metadata().map(<[u8]>::to_vec))
+            .split_offsets(file.split_offsets().map(<[i64]>::to_vec))
+            .equality_ids(file.equality_ids())
+            .first_row_id(file.first_row_id())
+            .referenced_data_file(file.referenced_data_file())
+            .content_offset(file.content_offset())
+            .content_size_in_bytes(file.content_size_in_bytes());
+        if let Some(order) = file.sort_order_id() {
+            builder.sort_order_id(order);
+        }
+        builder.build().map_err(|e| {
+            let text = format!("table {}: a file cannot be described anew: {e}", self.table);
+            calve_core::Error::with_source(ErrorKind::Bug, text, e)
+        })
+    }
+
+    fn writer(&mut self, of: &Gathered, snapshot_id: i64) -> Result<ManifestWriter> {
+        let path = self.naming.manifest(self.metadata.location());
         let output = self
             .io
             .new_output(&path)
             .map_err(|e| iceberg_retry(format!("table {}: cannot write the manifest {path}", self.table), e))?;
         self.written.push(path);
-        let spec = like.partition_spec().clone();
-        let builder = ManifestWriterBuilder::new(output, Some(snapshot_id), Arc::clone(like.schema()), spec);
-        Ok(match like.content() {
+        let builder = ManifestWriterBuilder::new(output, Some(snapshot_id), Arc::clone(&of.schema), of.spec.clone());
+        Ok(match of.content {
             ManifestContentType::Data => builder.build_v2_data(),
             ManifestContentType::Deletes => builder.build_v2_deletes(),
         })
@@ -225,6 +291,20 @@ impl ManifestStore<'_> {
     fn misplaced(&self, cause: iceberg::Error) -> calve_core::Error {
         iceberg_bug(format!("table {}: a file does not belong into its manifest", self.table), cause)
     }
+}
+
+/// Bounds as a schema has them: of a type that has grown, as the wider one. A bound of what the schema does not know is left out.
+fn bounds_under(schema: &Schema, bounds: &HashMap<i32, Datum>) -> HashMap<i32, Datum> {
+    let under = |(id, bound): (&i32, &Datum)| {
+        let to = &*schema.field_by_id(*id)?.field_type;
+        if !widens(&Type::Primitive(bound.data_type().clone()), to) {
+            return None;
+        }
+        // The shorter form of the narrower type is what the wider one may be read from (spec, "Binary single-value serialization").
+        let grown = Datum::try_from_bytes(&bound.to_bytes().ok()?, to.as_primitive_type()?.clone()).ok()?;
+        Some((*id, grown))
+    };
+    bounds.iter().filter_map(under).collect()
 }
 
 #[cfg(test)]

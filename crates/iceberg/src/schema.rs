@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef as ArrowSchemaRef};
 use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableName, TableSchema};
-use iceberg::spec::{NestedField, NestedFieldRef, PrimitiveType, Schema, Type};
+use iceberg::spec::{NestedField, NestedFieldRef, PrimitiveType, Schema, TableMetadata, TableMetadataBuilder, Type};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::iceberg_bug;
@@ -121,6 +121,15 @@ pub(crate) fn build(source: &TableSchema, fields: Vec<NestedFieldRef>, schema_id
         .map_err(|e| iceberg_bug(format!("table {}: its columns make no Iceberg schema", source.table), e))
 }
 
+/// The table as it is once `schema` is its present one.
+pub(crate) fn evolved(table: &TableName, metadata: &TableMetadata, schema: Schema) -> Result<TableMetadata> {
+    let builder = metadata.clone().into_builder(None).add_current_schema(schema);
+    let built = builder.and_then(TableMetadataBuilder::build);
+    built
+        .map(|built| built.metadata)
+        .map_err(|e| iceberg_bug(format!("table {table}: its schema in the lake cannot become the source's"), e))
+}
+
 pub(crate) fn field(source: &TableSchema, column: &Column, id: i32) -> Result<NestedFieldRef> {
     let in_key = source.key_columns().any(|c| c.name == column.name);
     let ty = iceberg_type(&source.table, column)?;
@@ -147,6 +156,19 @@ pub(crate) fn iceberg_type(table: &TableName, column: &Column) -> Result<Type> {
         ColumnType::TimestampTz => PrimitiveType::Timestamptz,
         ColumnType::Uuid => PrimitiveType::Uuid,
     }))
+}
+
+/// Whether a column of the one type may have the other under the same id: Iceberg's own rule (spec, "Schema Evolution").
+pub(crate) fn widens(from: &Type, to: &Type) -> bool {
+    match (from.as_primitive_type(), to.as_primitive_type()) {
+        (Some(PrimitiveType::Int), Some(PrimitiveType::Long))
+        | (Some(PrimitiveType::Float), Some(PrimitiveType::Double)) => true,
+        (
+            Some(PrimitiveType::Decimal { precision: p, scale: s }),
+            Some(PrimitiveType::Decimal { precision: q, scale: t }),
+        ) => s == t && p <= q,
+        _ => from == to,
+    }
 }
 
 #[cfg(test)]

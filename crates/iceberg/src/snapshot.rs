@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use calve_core::Result;
-use iceberg::spec::{ManifestFile, Operation, Snapshot, Summary, TableMetadata};
+use iceberg::spec::{ManifestFile, Operation, SchemaRef, Snapshot, Summary, TableMetadata};
 use uuid::Uuid;
 
 use crate::delta::{FileTotals, StagedManifest};
@@ -71,7 +71,7 @@ impl Totals {
 }
 
 /// What one snapshot of the chain does.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Change<'a> {
     /// Everything the table held goes.
     pub(crate) replace: bool,
@@ -82,9 +82,17 @@ pub(crate) struct Change<'a> {
     /// What is in those files.
     pub(crate) added: FileTotals,
     /// The table's schema from this snapshot on.
-    pub(crate) schema_id: i32,
+    pub(crate) schema: SchemaRef,
     /// What calve says in the summary.
     pub(crate) summary: HashMap<String, String>,
+}
+
+impl Change<'_> {
+    /// One that adds no files.
+    pub(crate) fn of(schema: SchemaRef) -> Self {
+        let (manifests, added, summary) = (&[][..], FileTotals::default(), HashMap::new());
+        Self { replace: false, manifests, spec_id: 0, added, schema, summary }
+    }
 }
 
 /// The end of the chain so far.
@@ -140,7 +148,7 @@ impl Chain {
         } else if self.merged {
             carried
         } else {
-            store.merge(carried, snapshot_id, self.sequence_number).await?
+            store.merge(carried, &change.schema, snapshot_id, self.sequence_number).await?
         };
         self.merged = true;
         let new = change.manifests.iter();
@@ -156,7 +164,7 @@ impl Chain {
             .with_timestamp_ms(self.timestamp_ms)
             .with_manifest_list(list)
             .with_summary(self.summary(change.summary, &change.added, &removed))
-            .with_schema_id(change.schema_id)
+            .with_schema_id(change.schema.schema_id())
             .build();
         self.parent = Some(snapshot_id);
         self.manifests = manifests;

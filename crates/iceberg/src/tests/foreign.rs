@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use calve_core::{ErrorKind, Lake, Onto};
 use iceberg::spec::{
-    DataContentType, MAIN_BRANCH, NestedField, PrimitiveType, Schema, SnapshotReference, SnapshotRetention, Transform,
-    Type, UnboundPartitionSpec,
+    DataContentType, MAIN_BRANCH, ManifestFile, NestedField, PrimitiveType, Schema, SnapshotReference,
+    SnapshotRetention, Transform, Type, UnboundPartitionSpec,
 };
 use iceberg::table::Table;
 use iceberg::transaction::{ApplyTransactionAction, Transaction};
@@ -322,4 +322,26 @@ async fn the_table_reads_through_the_other_catalog() {
     orders.put(&[(1, "b")], &[1]).await;
     let foreign: Table = scratch.foreign_table().await;
     assert_eq!(super::fixture::rows_of(&foreign, None).await, owned(&[(1, "b")]));
+}
+
+/// What nobody can make sense of is left where it is: merging passes it by, and a load takes it out of the table.
+#[tokio::test]
+async fn a_manifest_that_cannot_be_read_holds_up_no_commit() {
+    let scratch = Scratch::new();
+    let mut orders = Orders::create(&scratch).await;
+    orders.put(&[(1, "a")], &[]).await;
+    let broken = orders.manifests().await.remove(0).manifest_path;
+    for n in 2..6 {
+        orders.put(&[(n, "b")], &[]).await;
+    }
+    std::fs::write(crate::storage::local_path(&broken).unwrap(), "no manifest").unwrap();
+    for n in 6..20 {
+        orders.put(&[(n, "c")], &[]).await;
+    }
+    let lists_it = |manifests: Vec<ManifestFile>| manifests.iter().any(|manifest| manifest.manifest_path == broken);
+    assert!(lists_it(orders.manifests().await));
+    let load = orders.stage_replace(&[(1, "read again")]).await;
+    orders.commit(vec![load]).await;
+    assert!(!lists_it(orders.manifests().await));
+    assert_eq!(orders.rows().await, owned(&[(1, "read again")]));
 }

@@ -1,13 +1,19 @@
 //! A table with many commits stays as it was after the first hundred.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use calve_core::Lake;
-use iceberg::spec::ManifestContentType;
+use arrow_array::{
+    ArrayRef, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow_schema::{Field, Schema};
+use calve_core::{ColumnType, DeltaBatch, DeltaWriter, Lake, Onto, TableCommit, TableSchema};
+use iceberg::spec::{DataContentType, ManifestContentType, PrimitiveLiteral};
 
-use super::fixture::{Orders, Scratch, files_under, table};
+use super::fixture::{Orders, Scratch, column, files_under, stamp, table};
 use crate::IcebergLake;
+use crate::manifests::read_manifest;
 
 #[tokio::test]
 async fn small_manifests_are_merged_and_keep_their_order() {
@@ -34,6 +40,104 @@ async fn small_manifests_are_merged_and_keep_their_order() {
     let tenth = table.metadata().snapshots().find(|s| s.sequence_number() == 10).unwrap();
     let expected: Vec<_> = [(0, "v9"), (1, "v7"), (2, "v8")].map(|(k, n)| (k, n.to_owned())).into();
     assert_eq!(orders.rows_at(tenth.snapshot_id()).await, expected);
+}
+
+/// The table of [`manifests_of_many_schemas_are_merged`] after so many changes of it: three of its columns grow, others are added.
+fn changed(changes: usize) -> Arc<TableSchema> {
+    let grown = |at: usize, from: ColumnType, to: ColumnType| if changes > at { to } else { from };
+    let mut columns = vec![
+        column("id", ColumnType::Long, false),
+        column("name", ColumnType::String, true),
+        column("n", grown(0, ColumnType::Int, ColumnType::Long), true),
+        column("f", grown(1, ColumnType::Float, ColumnType::Double), true),
+        column("x", ColumnType::Decimal { precision: if changes > 2 { 20 } else { 4 }, scale: 2 }, true),
+    ];
+    columns.extend((3..changes).map(|n| column(&format!("added{n}"), ColumnType::Int, true)));
+    Arc::new(TableSchema { table: table(), native_id: 1, character_set: None, columns, key: vec![0] })
+}
+
+/// One row of that table, all of whose numbers are `i`.
+fn row(schema: &TableSchema, i: i32) -> Vec<ArrayRef> {
+    let column = |(n, ty): (usize, ColumnType)| -> ArrayRef {
+        match ty {
+            ColumnType::Long if n == 0 => Arc::new(Int64Array::from(vec![i64::from(i) % 5])),
+            ColumnType::Long => Arc::new(Int64Array::from(vec![i64::from(i)])),
+            ColumnType::Int => Arc::new(Int32Array::from(vec![i])),
+            ColumnType::Float => Arc::new(Float32Array::from(vec![f32::from(u16::try_from(i).unwrap())])),
+            ColumnType::Double => Arc::new(Float64Array::from(vec![f64::from(i)])),
+            ColumnType::Decimal { precision, scale } => {
+                let value = Decimal128Array::from(vec![i128::from(i)]);
+                Arc::new(value.with_precision_and_scale(precision, scale.cast_signed()).unwrap())
+            }
+            _ => Arc::new(StringArray::from(vec![format!("v{i}")])),
+        }
+    };
+    schema.columns.iter().map(|column| column.ty.clone()).enumerate().map(column).collect()
+}
+
+#[tokio::test]
+async fn manifests_of_many_schemas_are_merged() {
+    let scratch = Scratch::new();
+    let lake = scratch.open().await;
+    let version = lake.create(&changed(0)).await.unwrap().version;
+    let mut orders = Orders { lake, version, lsn: 0 };
+    for i in 0..70_i32 {
+        let schema = changed(usize::try_from(i).unwrap() / 4);
+        let batch = |columns: Vec<ArrayRef>| {
+            let fields: Vec<_> = columns
+                .iter()
+                .enumerate()
+                .map(|(n, c)| Field::new(n.to_string(), c.data_type().clone(), true))
+                .collect();
+            RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+        };
+        let rows = row(&schema, i);
+        let (rows, deletes) = (batch(rows.clone()), batch(vec![Arc::clone(&rows[0])]));
+        let job = {
+            let schema = Arc::clone(&schema);
+            move || Ok(DeltaBatch { schema, replace: false, rows, deletes })
+        };
+        let delta = orders.lake.write(&table(), Box::new(job), Onto::Table).await.unwrap();
+        let position = 10 * u64::try_from(i + 1).unwrap();
+        let commit =
+            TableCommit { deltas: vec![delta], stamp: Some(stamp(position, &schema)), ..TableCommit::default() };
+        orders.try_commit(&commit).await.unwrap();
+    }
+    let expected: Vec<_> =
+        [(0, "v65"), (1, "v66"), (2, "v67"), (3, "v68"), (4, "v69")].map(|(k, n)| (k, n.to_owned())).into();
+    assert_eq!(orders.rows().await, expected);
+    let manifests = orders.manifests().await;
+    assert!(manifests.len() <= 2 * 2 * 8, "{} manifests", manifests.len());
+
+    let metadata = Arc::clone(&orders.lake.slot(&table()).unwrap().known().unwrap().at.metadata);
+    let mut values = BTreeSet::new();
+    for manifest in &manifests {
+        let (entries, header) = read_manifest(&table(), &orders.lake.io, manifest).await.unwrap().into_parts();
+        let named = metadata.schema_by_id(header.schema_id()).unwrap();
+        assert_eq!(named.as_struct(), header.schema().as_struct(), "the schema that its id names");
+        for file in entries.iter().map(|entry| &entry.data_file) {
+            for (id, bound) in file.lower_bounds().iter().chain(file.upper_bounds()) {
+                let field = named.field_by_id(*id).unwrap();
+                assert_eq!(field.field_type.as_primitive_type(), Some(bound.data_type()), "{}", field.name);
+            }
+            if file.content_type() == DataContentType::Data {
+                let number = match file.lower_bounds()[&3].literal() {
+                    PrimitiveLiteral::Int(n) => i64::from(*n),
+                    PrimitiveLiteral::Long(n) => *n,
+                    other => panic!("{other:?}"),
+                };
+                let float = match file.upper_bounds()[&4].literal() {
+                    PrimitiveLiteral::Float(n) => f64::from(n.0),
+                    PrimitiveLiteral::Double(n) => n.0,
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(format!("{float}"), format!("{number}"));
+                assert_eq!(*file.upper_bounds()[&5].literal(), PrimitiveLiteral::Int128(number.into()));
+                values.insert(number);
+            }
+        }
+    }
+    assert_eq!(values, (0..70).collect());
 }
 
 #[tokio::test]
