@@ -15,16 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calve_core::{
-    CheckpointId, CheckpointIntent, CompleteTo, DeltaWriter, DurablePosition, EncodeJob, Error, ErrorKind, Lake,
-    LakeTable, MemberDigest, Onto, Position, PositionStore, RowBuffer, SourceIdentity, StagedDelta, Stamp, StopMark,
-    StopReason, TableCommit, TableIndex, TableIntent, TableName, TableSchema,
+    CheckpointId, CheckpointIntent, CompleteTo, DeltaWriter, DurablePosition, Error, ErrorKind, Lake, LakeTable,
+    MemberDigest, Onto, Position, PositionStore, SourceIdentity, StagedDelta, Stamp, StopMark, StopReason, TableCommit,
+    TableIndex, TableIntent, TableName, TableSchema,
 };
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
+use crate::ahead::{Ahead, Manner, Next, StagedTables, Stager};
 use crate::assemble::{Sealed, TableRows, Work};
 use crate::environment::Environment;
-use crate::fold::{Inserts, fold};
+use crate::fold::Inserts;
 use crate::ledger::{Entry, Ledger, Standing};
 use crate::load::Finished;
 use crate::observe::{Event, Observer, TableState};
@@ -81,13 +82,18 @@ pub(crate) struct Committer<'a> {
     pub(crate) minted: u64,
 }
 
-impl Committer<'_> {
+impl<'a> Committer<'a> {
     /// Works until the reader is gone, then leaves the lake as complete as it can be claimed.
-    pub(crate) async fn run(
-        &mut self,
-        mut work: mpsc::Receiver<Work>,
-        mut loads: mpsc::Receiver<Finished>,
-    ) -> Step<()> {
+    pub(crate) async fn run(&mut self, works: mpsc::Receiver<Work>, loads: mpsc::Receiver<Finished>) -> Step<()> {
+        let mut ahead = Ahead::new(works, self.stager());
+        let result = self.work(&mut ahead, loads).await;
+        if result.is_err() {
+            ahead.discard().await;
+        }
+        result
+    }
+
+    async fn work(&mut self, ahead: &mut Ahead<'_>, mut loads: mpsc::Receiver<Finished>) -> Step<()> {
         let mut loading = true;
         loop {
             // Commits of data record completeness as they go; only when none comes is one made for that alone.
@@ -100,11 +106,19 @@ impl Committer<'_> {
                     Some(Finished::Failed { table, reason }) => self.stop(table, reason).await?,
                     None => loading = false,
                 },
-                item = work.recv() => match item {
-                    Some(Work::Chunk(rows)) => self.stage(rows).await?,
-                    Some(Work::Abandon) => self.abandon().await,
-                    Some(Work::Seal(sealed)) => self.checkpoint(sealed).await?,
-                    Some(Work::Stop(table, reason)) => self.stop(table, reason).await?,
+                item = ahead.next() => match item? {
+                    Some(Next::Work(Work::Chunk(rows))) => self.stage(rows).await?,
+                    Some(Next::Work(Work::Seal(mut sealed))) => {
+                        self.stage(std::mem::take(&mut sealed.tables)).await?; // 1
+                        self.checkpoint(sealed, ahead).await?;
+                    }
+                    Some(Next::Staged(None, staged)) => self.keep(staged).await,
+                    Some(Next::Staged(Some(sealed), staged)) => {
+                        self.keep(staged).await; // 1
+                        self.checkpoint(sealed, ahead).await?;
+                    }
+                    Some(Next::Work(Work::Abandon)) => self.abandon().await,
+                    Some(Next::Work(Work::Stop(table, reason))) => self.stop(table, reason).await?,
                     None => break,
                 },
                 () = self.environment.sleep(wait), if self.ledger.is_unrecorded() => self.raise().await?,
@@ -128,13 +142,24 @@ impl Committer<'_> {
         }
     }
 
-    /// The protocol.
-    async fn checkpoint(&mut self, sealed: Sealed) -> Step<()> {
+    /// The protocol, from where the rows are staged. Meanwhile what comes next is staged.
+    async fn checkpoint(&mut self, sealed: Sealed, ahead: &mut Ahead<'_>) -> Step<()> {
         let began = self.environment.now();
-        self.stage(sealed.tables).await?; // 1
         let intent = self.intend(sealed.start, &sealed.end)?; // 2
         let todo = intent.tables.iter().map(|part| part.table.clone()).collect();
-        self.commit(&intent, &todo).await?; // 3
+        let manners = self.manners();
+        let reshapes = intent.tables.iter().flat_map(|part| &part.deltas).any(|delta| delta.reshapes);
+        let ahead = async {
+            if !reshapes {
+                ahead.work(&manners).await;
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            committed = self.commit(&intent, &todo) => committed?, // 3
+            () = ahead => {}
+        }
         self.advance(&intent, &intent.covers, true)?; // 4
         self.acknowledge(); // 5
         self.ledger.sealed = Some(sealed.end.clone());
@@ -157,30 +182,39 @@ impl Committer<'_> {
         Ok(())
     }
 
-    /// Step 1. Encodes tables side by side; the files wait in the ledger.
+    fn stager(&self) -> Stager<'a> {
+        let names = self.ledger.entries.iter().map(|entry| entry.name.clone()).collect();
+        Stager { writer: self.writer, names, parallelism: self.settings.commit_parallelism }
+    }
+
+    /// How each table is staged now.
+    fn manners(&self) -> Vec<Manner> {
+        let manner = |entry: &Entry| {
+            let trusted = entry.settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
+            Manner {
+                stopped: entry.standing == Standing::Stopped,
+                onto: if entry.standing == Standing::Loading { Onto::Load } else { Onto::Table },
+                inserts: if trusted { Inserts::AreNew } else { Inserts::MayExist },
+                schema: Arc::clone(entry.reshaped.as_ref().unwrap_or(&entry.schema)),
+            }
+        };
+        self.ledger.entries.iter().map(manner).collect()
+    }
+
+    /// Step 1. The files wait in the ledger.
     async fn stage(&mut self, tables: Vec<TableRows>) -> Step<()> {
         self.reshape(&tables)?;
-        let writer = self.writer;
-        let standing = |index: TableIndex| self.ledger.entries[index.0].standing;
-        let jobs =
-            tables.into_iter().filter(|(index, _)| standing(*index) != Standing::Stopped).map(|(index, rows)| {
-                let Entry { name, settles, standing, .. } = &self.ledger.entries[index.0];
-                let onto = if *standing == Standing::Loading { Onto::Load } else { Onto::Table };
-                let trusted = settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
-                let inserts = if trusted { Inserts::AreNew } else { Inserts::MayExist };
-                async move {
-                    let nulled = rows.nulled();
-                    let delta = writer.write(name, encode_job(rows, inserts), onto).await?;
-                    Ok::<_, Error>((index, StagedDelta { nulled, ..delta }))
-                }
-            });
-        // Collected first: a stream over borrowed closures is not nameable as Send.
-        let jobs: Vec<_> = jobs.collect();
-        let staged: Vec<(TableIndex, StagedDelta)> =
-            stream::iter(jobs).buffer_unordered(self.settings.commit_parallelism).try_collect().await?;
+        let staged = self.stager().stage(tables, &self.manners()).await?;
+        self.keep(staged).await;
+        Ok(())
+    }
+
+    /// Puts staged files into the ledger.
+    async fn keep(&mut self, staged: StagedTables) {
         for (index, delta) in staged {
             let entry = &mut self.ledger.entries[index.0];
-            if delta.is_empty() {
+            // What was staged ahead may be of a table that was stopped since.
+            if delta.is_empty() || entry.standing == Standing::Stopped {
                 self.writer.discard(&[delta]).await;
                 continue;
             }
@@ -191,7 +225,6 @@ impl Committer<'_> {
             }
             entry.staged.push(delta);
         }
-        Ok(())
     }
 
     /// Notes the schemas that rows come with. A load is of one schema: where the table has another before the load is
@@ -506,10 +539,6 @@ pub(crate) fn part(entry: &Entry, schema: Arc<TableSchema>, deltas: Vec<StagedDe
 fn altered_while_loading(table: &TableName) -> Halt {
     let message = format!("table {table} was altered while it was loaded, so its load begins anew");
     Error::new(ErrorKind::Retry, message).into()
-}
-
-fn encode_job(rows: RowBuffer, inserts: Inserts) -> EncodeJob {
-    Box::new(move || fold(rows, inserts))
 }
 
 /// An error with its causes, on one line.

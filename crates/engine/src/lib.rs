@@ -7,6 +7,7 @@
 //! The engine knows no clock, random numbers, threads or connections of its own: everything comes in through [`Ports`], so
 //! that a simulation can drive it through every fault.
 
+mod ahead;
 mod assemble;
 #[cfg(test)]
 mod assemble_tests;

@@ -80,7 +80,7 @@ pub enum Event {
         committed_at: Option<i64>,
         /// Tables that had changes.
         tables: usize,
-        /// Time from sealing to completion.
+        /// Time from when its rows were staged.
         took: Duration,
     },
     /// The source was told that it may forget its log up to here.

@@ -1,0 +1,148 @@
+//! Staging: rows become files that nobody sees, of one checkpoint while the one before it is committed.
+//!
+//! Nothing of the protocol depends on when files are written, for only an intent makes them count. What is staged ahead must
+//! fit the tables as the commit under way leaves them; so nothing is while that gives a table another schema, and nothing that
+//! does so itself.
+
+use std::sync::Arc;
+
+use calve_core::{
+    DeltaWriter, EncodeJob, Error, Onto, Result, RowBuffer, StagedDelta, TableIndex, TableName, TableSchema,
+};
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::mpsc;
+
+use crate::assemble::{Sealed, TableRows, Work};
+use crate::fold::{Inserts, fold};
+
+/// Files of one checkpoint or chunk.
+pub(crate) type StagedTables = Vec<(TableIndex, StagedDelta)>;
+
+/// How a table's rows are staged.
+#[derive(Clone, Debug)]
+pub(crate) struct Manner {
+    /// Not at all.
+    pub(crate) stopped: bool,
+    pub(crate) onto: Onto,
+    pub(crate) inserts: Inserts,
+    /// What rows have that change no schema.
+    pub(crate) schema: Arc<TableSchema>,
+}
+
+/// Writes the files of a session's tables.
+#[derive(Clone)]
+pub(crate) struct Stager<'a> {
+    pub(crate) writer: &'a dyn DeltaWriter,
+    pub(crate) names: Arc<[TableName]>,
+    /// Tables encoded side by side.
+    pub(crate) parallelism: usize,
+}
+
+impl<'a> Stager<'a> {
+    /// Encodes tables side by side, each in its manner.
+    pub(crate) fn stage(&self, tables: Vec<TableRows>, manners: &[Manner]) -> BoxFuture<'a, Result<StagedTables>> {
+        let writer = self.writer;
+        let manner = |index: TableIndex| &manners[index.0];
+        let jobs = tables.into_iter().filter(|(index, _)| !manner(*index).stopped).map(|(index, rows)| {
+            let (Manner { onto, inserts, .. }, names) = (manner(index).clone(), Arc::clone(&self.names));
+            async move {
+                let nulled = rows.nulled();
+                let delta = writer.write(&names[index.0], encode_job(rows, inserts), onto).await?;
+                Ok::<_, Error>((index, StagedDelta { nulled, ..delta }))
+            }
+        });
+        // Collected first: a stream over borrowed closures is not nameable as Send.
+        let jobs: Vec<_> = jobs.collect();
+        Box::pin(stream::iter(jobs).buffer_unordered(self.parallelism).try_collect())
+    }
+}
+
+fn encode_job(rows: RowBuffer, inserts: Inserts) -> EncodeJob {
+    Box::new(move || fold(rows, inserts))
+}
+
+/// What the committer is to do next.
+pub(crate) enum Next {
+    /// As the reader made it.
+    Work(Work),
+    /// A checkpoint whose rows are staged, or None for a chunk.
+    Staged(Option<Sealed>, StagedTables),
+}
+
+/// A piece of work that was taken ahead.
+enum Taken<'a> {
+    /// That must not be staged yet.
+    Work(Work),
+    Staging(Option<Sealed>, BoxFuture<'a, Result<StagedTables>>),
+    Staged(Option<Sealed>, Result<StagedTables>),
+}
+
+/// The reader's work in its order, one piece of it taken ahead.
+pub(crate) struct Ahead<'a> {
+    works: mpsc::Receiver<Work>,
+    stager: Stager<'a>,
+    taken: Option<Taken<'a>>,
+}
+
+impl<'a> Ahead<'a> {
+    pub(crate) fn new(works: mpsc::Receiver<Work>, stager: Stager<'a>) -> Self {
+        Self { works, stager, taken: None }
+    }
+
+    /// The next piece of work; None when no more comes. May be dropped while it waits and asked again.
+    pub(crate) async fn next(&mut self) -> Result<Option<Next>> {
+        if self.taken.is_none() {
+            return Ok(self.works.recv().await.map(Next::Work));
+        }
+        self.drive().await;
+        Ok(match self.taken.take() {
+            Some(Taken::Staged(sealed, staged)) => Some(Next::Staged(sealed, staged?)),
+            Some(Taken::Work(work)) => Some(Next::Work(work)),
+            Some(Taken::Staging(..)) | None => None,
+        })
+    }
+
+    /// Takes a piece of work ahead and stages it if it may be, by these manners. Never ends; may be dropped and begun again.
+    pub(crate) async fn work(&mut self, manners: &[Manner]) {
+        if self.taken.is_none() {
+            self.taken = match self.works.recv().await {
+                Some(Work::Chunk(tables)) if fits(&tables, manners) => {
+                    Some(Taken::Staging(None, self.stager.stage(tables, manners)))
+                }
+                Some(Work::Seal(mut sealed)) if fits(&sealed.tables, manners) => {
+                    let tables = std::mem::take(&mut sealed.tables);
+                    Some(Taken::Staging(Some(sealed), self.stager.stage(tables, manners)))
+                }
+                other => other.map(Taken::Work),
+            };
+        }
+        self.drive().await;
+        std::future::pending().await
+    }
+
+    /// Removes what was staged ahead of a commit that failed.
+    pub(crate) async fn discard(&mut self) {
+        self.drive().await;
+        if let Some(Taken::Staged(_, Ok(staged))) = self.taken.take() {
+            let deltas: Vec<StagedDelta> = staged.into_iter().map(|(_, delta)| delta).collect();
+            self.stager.writer.discard(&deltas).await;
+        }
+    }
+
+    /// Lets what is being staged become staged.
+    async fn drive(&mut self) {
+        if let Some(Taken::Staging(sealed, job)) = &mut self.taken {
+            let staged = job.await;
+            self.taken = Some(Taken::Staged(sealed.take(), staged));
+        }
+    }
+}
+
+/// Whether all rows are of the schemas that the tables have.
+fn fits(tables: &[TableRows], manners: &[Manner]) -> bool {
+    tables.iter().all(|(index, rows)| {
+        let schema = &manners[index.0].schema;
+        Arc::ptr_eq(schema, rows.schema()) || schema == rows.schema()
+    })
+}
