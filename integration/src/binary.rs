@@ -50,9 +50,15 @@ impl Finished {
 }
 
 /// The last lines of a log.
-fn tail(log: &str) -> String {
+pub(crate) fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(25)..].join("\n")
+}
+
+/// The highest resident size in bytes, of `/proc/PID/status`.
+pub(crate) fn parse_peak(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// The binary under test: `CALVE_BIN`, or the one built beside the running program.
@@ -105,6 +111,13 @@ impl Running {
     /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The most memory that it had resident so far, in bytes (`VmHWM` of `/proc/PID/status`).
+    pub fn peak_bytes(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.id());
+        let status = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        parse_peak(&status).with_context(|| format!("{path} names no peak"))
     }
 
     /// What it has logged so far.

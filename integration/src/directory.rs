@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
 
+use crate::binary::tail;
+
 /// A new, empty directory under the system's temporary one (`TMPDIR`).
 #[derive(Debug)]
 pub struct Directory {
@@ -27,6 +29,14 @@ impl Directory {
         &self.path
     }
 
+    /// The end of what the process that logged last had to say.
+    fn last_log(&self) -> String {
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let logs = entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "err"));
+        let last = logs.max_by_key(|entry| entry.metadata().and_then(|metadata| metadata.modified()).ok());
+        last.and_then(|entry| std::fs::read_to_string(entry.path()).ok()).map_or_else(String::new, |log| tail(&log))
+    }
+
     /// Leaves it behind.
     pub fn keep(&mut self) {
         self.keep = true;
@@ -41,7 +51,7 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if self.keep || std::thread::panicking() {
-            eprintln!("kept: {}", self.path.display());
+            eprintln!("kept: {}\n{}", self.path.display(), self.last_log());
             return;
         }
         // Not worth failing for: the system clears its temporary directory in time.

@@ -135,13 +135,16 @@ pub(crate) struct Flags {
     /// The publication. Default: `calve_<name>`.
     #[arg(long, value_name = "PUBLICATION")]
     publication: Option<String>,
+    /// The most memory that calve is meant to use. Default: 512MB.
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<String>,
     /// Commit at least this often while rows arrive. Default: 10s.
     #[arg(long, value_name = "DURATION")]
     checkpoint_interval: Option<String>,
     /// Commit after this many rows. Default: 1,000,000.
     #[arg(long, value_name = "ROWS")]
     checkpoint_rows: Option<String>,
-    /// Commit after this much row memory. Default: 64MiB.
+    /// Commit after this much row memory. Default: 64MiB, or less where `memory` is less.
     #[arg(long, value_name = "BYTES")]
     checkpoint_bytes: Option<String>,
     /// What is logged: error, warn, info, debug or trace. Default: info.
@@ -178,6 +181,7 @@ impl Flags {
         raw.set_flag("publication", "--publication", self.publication);
         raw.set_flag("checkpoint.interval", "--checkpoint-interval", self.checkpoint_interval);
         raw.set_flag("checkpoint.rows", "--checkpoint-rows", self.checkpoint_rows);
+        raw.set_flag("memory", "--memory", self.memory);
         raw.set_flag("checkpoint.bytes", "--checkpoint-bytes", self.checkpoint_bytes);
         raw.set_flag("log.level", "--log-level", self.log_level);
         raw.set_flag("log.format", "--log-format", self.log_format);

@@ -27,6 +27,7 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
             publication: settings.publication.clone(),
             manage_publication: settings.manage_publication,
             load_parallelism: settings.load_parallelism,
+            read_ahead_bytes: settings.memory.read_ahead(),
             ..PostgresSettings::new(connect.with_application_name(application), &settings.pipeline)
         }),
         Address::MySql(connect) => {
@@ -34,6 +35,7 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
             Database::MySql(MySqlSettings {
                 server_id: settings.server_id.unwrap_or(defaults.server_id),
                 load_parallelism: settings.load_parallelism,
+                read_ahead_bytes: settings.memory.read_ahead(),
                 checkpoint_bytes: settings.checkpoint.bytes,
                 conversions: Conversions {
                     tinyint1_as_boolean: settings.tinyint1_as_boolean,
@@ -97,6 +99,7 @@ pub(crate) async fn lake(settings: &Settings, targets: &Targets) -> Result<Arc<I
         warehouse: settings.warehouse.clone(),
         pipeline: settings.pipeline.clone(),
         run: Uuid::new_v4(),
+        encoders: settings.memory.encoders(),
         targets: targets.iter().map(|(table, name)| (table.clone(), target(name))).collect(),
         retention: SnapshotRetentionSettings {
             age: settings.expiry.age,

@@ -109,6 +109,13 @@ pub trait ChangeSink: Send {
 
     /// Whether `poll` should return before it handles another message.
     fn is_full(&self) -> bool;
+
+    /// Whether there is memory for what a message of so many bytes holds. Where not, `poll` returns and asks again with the
+    /// same message when it is called next.
+    fn has_room_for(&mut self, bytes: usize) -> bool {
+        let _ = bytes;
+        true
+    }
 }
 
 /// A database as a source of changes.

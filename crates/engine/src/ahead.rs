@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::assemble::{Sealed, TableRows, Work};
 use crate::fold::{Inserts, fold};
+use crate::weight::Weight;
 
 /// Files of one checkpoint or chunk.
 pub(crate) type StagedTables = Vec<(TableIndex, StagedDelta)>;
@@ -64,8 +65,8 @@ fn encode_job(rows: RowBuffer, inserts: Inserts) -> EncodeJob {
 
 /// What the committer is to do next.
 pub(crate) enum Next {
-    /// As the reader made it.
-    Work(Work),
+    /// As the reader made it, with the memory of its rows.
+    Work(Work, Weight),
     /// A checkpoint whose rows are staged, or None for a chunk.
     Staged(Option<Sealed>, StagedTables),
 }
@@ -73,32 +74,32 @@ pub(crate) enum Next {
 /// A piece of work that was taken ahead.
 enum Taken<'a> {
     /// That must not be staged yet.
-    Work(Work),
+    Work(Work, Weight),
     Staging(Option<Sealed>, BoxFuture<'a, Result<StagedTables>>),
     Staged(Option<Sealed>, Result<StagedTables>),
 }
 
 /// The reader's work in its order, one piece of it taken ahead.
 pub(crate) struct Ahead<'a> {
-    works: mpsc::Receiver<Work>,
+    works: mpsc::Receiver<(Work, Weight)>,
     stager: Stager<'a>,
     taken: Option<Taken<'a>>,
 }
 
 impl<'a> Ahead<'a> {
-    pub(crate) fn new(works: mpsc::Receiver<Work>, stager: Stager<'a>) -> Self {
+    pub(crate) fn new(works: mpsc::Receiver<(Work, Weight)>, stager: Stager<'a>) -> Self {
         Self { works, stager, taken: None }
     }
 
     /// The next piece of work; None when no more comes. May be dropped while it waits and asked again.
     pub(crate) async fn next(&mut self) -> Result<Option<Next>> {
         if self.taken.is_none() {
-            return Ok(self.works.recv().await.map(Next::Work));
+            return Ok(self.works.recv().await.map(|(work, weight)| Next::Work(work, weight)));
         }
         self.drive().await;
         Ok(match self.taken.take() {
             Some(Taken::Staged(sealed, staged)) => Some(Next::Staged(sealed, staged?)),
-            Some(Taken::Work(work)) => Some(Next::Work(work)),
+            Some(Taken::Work(work, weight)) => Some(Next::Work(work, weight)),
             Some(Taken::Staging(..)) | None => None,
         })
     }
@@ -107,18 +108,32 @@ impl<'a> Ahead<'a> {
     pub(crate) async fn work(&mut self, manners: &[Manner]) {
         if self.taken.is_none() {
             self.taken = match self.works.recv().await {
-                Some(Work::Chunk(tables)) if fits(&tables, manners) => {
-                    Some(Taken::Staging(None, self.stager.stage(tables, manners)))
+                Some((Work::Chunk(tables), weight)) if fits(&tables, manners) => {
+                    Some(Taken::Staging(None, self.staging(tables, weight, manners)))
                 }
-                Some(Work::Seal(mut sealed)) if fits(&sealed.tables, manners) => {
+                Some((Work::Seal(mut sealed), weight)) if fits(&sealed.tables, manners) => {
                     let tables = std::mem::take(&mut sealed.tables);
-                    Some(Taken::Staging(Some(sealed), self.stager.stage(tables, manners)))
+                    Some(Taken::Staging(Some(sealed), self.staging(tables, weight, manners)))
                 }
-                other => other.map(Taken::Work),
+                other => other.map(|(work, weight)| Taken::Work(work, weight)),
             };
         }
         self.drive().await;
         std::future::pending().await
+    }
+
+    fn staging(
+        &self,
+        tables: Vec<TableRows>,
+        weight: Weight,
+        manners: &[Manner],
+    ) -> BoxFuture<'a, Result<StagedTables>> {
+        let staging = self.stager.stage(tables, manners);
+        Box::pin(async move {
+            let staged = staging.await;
+            drop(weight);
+            staged
+        })
     }
 
     /// Removes what was staged ahead of a commit that failed.

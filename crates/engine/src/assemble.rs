@@ -13,6 +13,7 @@ use calve_core::{
 };
 
 use crate::settings::{Mutation, Rules};
+use crate::weight::{UnderWay, Weight};
 
 /// The changes of one table within a checkpoint or chunk.
 pub(crate) type TableRows = (TableIndex, RowBuffer);
@@ -28,6 +29,18 @@ pub(crate) enum Work {
     Seal(Sealed),
     /// The table cannot go on beyond the checkpoint sealed last.
     Stop(TableIndex, StopReason),
+}
+
+impl Work {
+    /// Memory that its rows use.
+    pub(crate) fn bytes(&self) -> usize {
+        let tables = match self {
+            Self::Chunk(tables) => tables,
+            Self::Seal(sealed) => &sealed.tables,
+            Self::Abandon | Self::Stop(..) => return 0,
+        };
+        tables.iter().map(|(_, rows)| rows.bytes()).sum()
+    }
 }
 
 /// A checkpoint, complete and not yet written.
@@ -101,6 +114,10 @@ pub(crate) struct Assembler {
     /// Tables whose schema the present transaction changed.
     altered: Vec<usize>,
     ready: VecDeque<Work>,
+    /// What was handed on and is not encoded yet.
+    under_way: UnderWay,
+    /// A large message waits until no rows are in memory.
+    waits: bool,
 }
 
 impl Assembler {
@@ -137,7 +154,35 @@ impl Assembler {
             reshaped: Vec::new(),
             altered: Vec::new(),
             ready: VecDeque::new(),
+            under_way: UnderWay::new(),
+            waits: false,
         }
+    }
+
+    /// Counts rows that are handed on, until they are encoded.
+    pub(crate) fn hand_on(&self, work: &Work) -> Weight {
+        self.under_way.add(work.bytes())
+    }
+
+    /// Waits until rows that were handed on are encoded. Cancel-safe.
+    pub(crate) async fn encoded(&mut self) {
+        self.under_way.lessened().await;
+    }
+
+    /// Whether there is memory for more rows: two checkpoints are there at a time, be they filled, queued or encoded, and a large
+    /// message is alone.
+    pub(crate) fn has_room(&self) -> bool {
+        let under_way = self.under_way.bytes();
+        if self.waits { under_way == 0 } else { self.bytes() + under_way < self.limits.bytes.saturating_mul(2) }
+    }
+
+    /// Memory that the rows use.
+    pub(crate) fn bytes(&self) -> usize {
+        let last = self.last.map_or(0, |last| {
+            let slot = &self.slots[last];
+            slot.buffer.as_ref().map_or(0, RowBuffer::bytes) - slot.bytes
+        });
+        self.bytes + last
     }
 
     /// End of the last complete transaction.
@@ -178,7 +223,8 @@ impl Assembler {
     /// When the limits are reached: the complete transactions as a checkpoint, or else a chunk of the transaction at hand.
     pub(crate) fn relieve(&mut self) -> Option<Work> {
         self.measure();
-        if self.rows < self.limits.rows && self.bytes < self.limits.bytes {
+        let waited_for = self.waits && self.rows > 0;
+        if self.rows < self.limits.rows && self.bytes < self.limits.bytes && !waited_for {
             return None;
         }
         if self.has_progress() {
@@ -404,11 +450,13 @@ impl ChangeSink for Assembler {
         }
     }
 
+    fn has_room_for(&mut self, bytes: usize) -> bool {
+        let is_large = bytes >= self.limits.bytes / 2;
+        self.waits = is_large && self.bytes() + self.under_way.bytes() > 0;
+        !self.waits
+    }
+
     fn is_full(&self) -> bool {
-        let pending = self.last.map_or(0, |last| {
-            let slot = &self.slots[last];
-            slot.buffer.as_ref().map_or(0, RowBuffer::bytes) - slot.bytes
-        });
-        !self.ready.is_empty() || self.rows >= self.limits.rows || self.bytes + pending >= self.limits.bytes
+        !self.ready.is_empty() || self.rows >= self.limits.rows || self.bytes() >= self.limits.bytes
     }
 }

@@ -172,3 +172,45 @@ fn idle_stretches_are_progress_and_never_go_back() {
     assert!(assembler.has_progress() && !assembler.has_changes());
     assert_eq!(shape(&assembler.seal()), (at(0), at(50), vec![]));
 }
+
+/// Two checkpoints are in memory, whether they are filled or on their way; a large message waits until it is alone.
+#[test]
+fn memory_is_counted_until_rows_are_encoded() {
+    let row = {
+        let mut rows = RowBuffer::new(schema());
+        append(&mut rows, &Change::Insert((0, 1), "x"));
+        rows.bytes()
+    };
+    let tables = [(schema(), Some(at(0)))].into();
+    let limits = Limits { rows: 100, bytes: 4 * row };
+    let mut assembler = Assembler::new(at(0), tables, limits, Rules::default());
+    assert!(assembler.has_room() && assembler.has_room_for(100 * row), "it is alone");
+    begin(&mut assembler, 10);
+    for id in 0..4 {
+        insert(&mut assembler, T, id);
+    }
+    let first = assembler.relieve().unwrap();
+    let first = assembler.hand_on(&first);
+    assert!(assembler.has_room() && assembler.has_room_for(row));
+    for id in 4..8 {
+        insert(&mut assembler, T, id);
+    }
+    assert!(!assembler.has_room(), "two are there");
+    drop(first);
+    assert!(assembler.has_room());
+    let second = assembler.relieve().unwrap();
+    let second = assembler.hand_on(&second);
+    insert(&mut assembler, T, 8);
+    assert!(assembler.relieve().is_none());
+    assert!(!assembler.has_room_for(2 * row));
+    // What it waits for is handed on, however little it is.
+    let third = assembler.relieve().unwrap();
+    assert!(matches!(&third, Work::Chunk(rows) if counts(rows) == [(0, 1)]));
+    let third = assembler.hand_on(&third);
+    drop(second);
+    assert!(!assembler.has_room());
+    drop(third);
+    assert!(assembler.has_room() && assembler.has_room_for(2 * row));
+    assembler.commit(at(11), 0);
+    assert_eq!(shape(&assembler.seal()), (at(0), at(11), vec![]));
+}

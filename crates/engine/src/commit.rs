@@ -32,6 +32,7 @@ use crate::observe::{Event, Observer, TableState};
 use crate::recover::Redo;
 use crate::settings::{Mutation, Settings};
 use crate::settle::Target;
+use crate::weight::Weight;
 
 /// Why a session cannot go on.
 #[derive(Debug)]
@@ -84,7 +85,11 @@ pub(crate) struct Committer<'a> {
 
 impl<'a> Committer<'a> {
     /// Works until the reader is gone, then leaves the lake as complete as it can be claimed.
-    pub(crate) async fn run(&mut self, works: mpsc::Receiver<Work>, loads: mpsc::Receiver<Finished>) -> Step<()> {
+    pub(crate) async fn run(
+        &mut self,
+        works: mpsc::Receiver<(Work, Weight)>,
+        loads: mpsc::Receiver<Finished>,
+    ) -> Step<()> {
         let mut ahead = Ahead::new(works, self.stager());
         let result = self.work(&mut ahead, loads).await;
         if result.is_err() {
@@ -107,9 +112,10 @@ impl<'a> Committer<'a> {
                     None => loading = false,
                 },
                 item = ahead.next() => match item? {
-                    Some(Next::Work(Work::Chunk(rows))) => self.stage(rows).await?,
-                    Some(Next::Work(Work::Seal(mut sealed))) => {
+                    Some(Next::Work(Work::Chunk(rows), _weight)) => self.stage(rows).await?,
+                    Some(Next::Work(Work::Seal(mut sealed), weight)) => {
                         self.stage(std::mem::take(&mut sealed.tables)).await?; // 1
+                        drop(weight);
                         self.checkpoint(sealed, ahead).await?;
                     }
                     Some(Next::Staged(None, staged)) => self.keep(staged).await,
@@ -117,8 +123,8 @@ impl<'a> Committer<'a> {
                         self.keep(staged).await; // 1
                         self.checkpoint(sealed, ahead).await?;
                     }
-                    Some(Next::Work(Work::Abandon)) => self.abandon().await,
-                    Some(Next::Work(Work::Stop(table, reason))) => self.stop(table, reason).await?,
+                    Some(Next::Work(Work::Abandon, _)) => self.abandon().await,
+                    Some(Next::Work(Work::Stop(table, reason), _)) => self.stop(table, reason).await?,
                     None => break,
                 },
                 () = self.environment.sleep(wait), if self.ledger.is_unrecorded() => self.raise().await?,

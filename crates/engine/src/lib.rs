@@ -26,6 +26,7 @@ mod recover;
 mod session;
 mod settings;
 mod settle;
+mod weight;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,6 +12,7 @@ use crate::control::Control;
 use crate::environment::Environment;
 use crate::observe::{Event, Observer};
 use crate::settings::Settings;
+use crate::weight::Weight;
 
 /// Why reading ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) observer: &'a dyn Observer,
     pub(crate) settings: &'a Settings,
     pub(crate) control: &'a Control,
-    pub(crate) work: mpsc::Sender<Work>,
+    pub(crate) work: mpsc::Sender<(Work, Weight)>,
     pub(crate) notices: &'a mut mpsc::UnboundedReceiver<Notice>,
     /// Tables whose load is not published yet.
     pub(crate) loading: BTreeSet<TableIndex>,
@@ -75,12 +76,13 @@ impl Reader<'_> {
             // While the committer is behind the checkpoint goes on filling; its next look is not put off for long.
             let wait = due.map(|due| due.saturating_sub(now).max(Duration::from_millis(5)));
             let before = self.assembler.position().clone();
+            let room = self.assembler.has_room();
             tokio::select! {
                 biased;
                 notice = self.notices.recv() => self.heed(notice),
                 () = self.control.changed() => {}
                 () = self.work.closed() => return Ok(ReadEnd::CommitterGone),
-                polled = self.source.poll(&mut self.assembler) => polled?,
+                polled = poll(self.source, &mut self.assembler, room) => polled?,
                 () = self.environment.sleep(wait.unwrap_or_default()), if wait.is_some() => {}
             }
             if let Some(committed_at) = self.assembler.committed_at()
@@ -137,7 +139,8 @@ impl Reader<'_> {
                 notice = self.notices.recv() => self.heed(notice),
                 permit = channel.reserve() => match permit {
                     Ok(permit) => {
-                        permit.send(work);
+                        let weight = self.assembler.hand_on(&work);
+                        permit.send((work, weight));
                         return true;
                     }
                     Err(_) => return false,
@@ -160,4 +163,13 @@ impl Reader<'_> {
             None => {}
         }
     }
+}
+
+/// Polls the source, where there is room for what it has; else waits until there may be.
+async fn poll(source: &mut dyn ChangeSource, assembler: &mut Assembler, room: bool) -> Result<()> {
+    if room {
+        return source.poll(assembler).await;
+    }
+    assembler.encoded().await;
+    Ok(())
 }

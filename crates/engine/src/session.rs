@@ -19,6 +19,7 @@ use crate::observe::{Event, TableState};
 use crate::read::{ReadEnd, Reader};
 use crate::recover::{Fate, Found, Plan, recover};
 use crate::settings::{Mutation, Settings};
+use crate::weight::Weight;
 
 /// How a session ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -387,7 +388,7 @@ async fn together(
     reader: Reader<'_>,
     load: Option<Load<'_>>,
     committer: &mut Committer<'_>,
-    works: mpsc::Receiver<crate::assemble::Work>,
+    works: mpsc::Receiver<(crate::assemble::Work, Weight)>,
     loads: mpsc::Receiver<Finished>,
 ) -> std::result::Result<End, Halt> {
     let mut reading = Some(Box::pin(reader.run()));

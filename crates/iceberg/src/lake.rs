@@ -121,7 +121,7 @@ impl IcebergLake {
             io,
             catalog: Box::new(catalog),
             retention: settings.retention,
-            encoders: Arc::new(Encoders::for_this_machine()),
+            encoders: Arc::new(Encoders::for_this_machine(settings.encoders)),
             warehouse,
             tables: tables.collect(),
         }))

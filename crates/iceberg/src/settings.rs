@@ -79,6 +79,8 @@ pub struct LakeSettings {
     pub pipeline: String,
     /// This process; the names of its files carry it.
     pub run: Uuid,
+    /// Files encoded at a time at most.
+    pub encoders: usize,
     /// The tables.
     pub targets: BTreeMap<TableName, Target>,
     /// How long their snapshots are kept.

@@ -293,6 +293,10 @@ impl Stream {
                 self.transactions.learn_prepared_now(&listed, end);
             }
             let Some(event) = self.reader.take()? else { break };
+            if !sink.has_room_for(event.body().len()) {
+                self.reader.put_back(event);
+                break;
+            }
             if let Some(xid) = self.transactions.unknown_xid(event.header(), event.body())? {
                 self.reader.put_back(event);
                 let prepared = xa_search::find_prepared(&self.settings, &self.transactions, &xid).await?;

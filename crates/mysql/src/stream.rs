@@ -151,6 +151,11 @@ async fn read(
 ) {
     let mut incoming = Incoming { stream, standstill, unpacked: false };
     loop {
+        // What is read next needs room as well: one event that takes the whole bound is in memory at a time.
+        match bound.acquire().await {
+            Ok(room) => drop(room),
+            Err(_) => return,
+        }
         let silent = || Some(Err(Error::new(ErrorKind::Retry, "the server said nothing for two minutes")));
         let mut arrived = Some(tokio::time::timeout(SILENCE, incoming.next()).await.unwrap_or_else(|_| silent()));
         let (mut events, mut bytes, mut end) = (VecDeque::new(), 0, None);

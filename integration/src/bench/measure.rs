@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::binary::Running;
+use crate::binary::{Running, parse_peak};
 
 /// Longest time that a measured process is waited for.
 const PATIENCE: Duration = Duration::from_hours(2);
@@ -90,12 +90,6 @@ fn parse_stat(stat: &str) -> Option<(char, Duration)> {
     let ticks = |field: usize| fields.get(field)?.parse::<u32>().ok();
     let cpu = f64::from(ticks(11)?.checked_add(ticks(12)?)?) / TICKS_PER_SECOND;
     Some((fields.first()?.chars().next()?, Duration::from_secs_f64(cpu)))
-}
-
-/// The highest resident size in bytes, of `/proc/PID/status`.
-fn parse_peak(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// One run of calve and one of the limit beside it.

@@ -17,6 +17,7 @@ mod foreign_writers;
 mod identities;
 mod key_types;
 mod loads;
+mod memory;
 mod mysql;
 mod names;
 mod recovery;

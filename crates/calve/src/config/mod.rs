@@ -5,6 +5,7 @@
 
 mod address;
 mod interpolate;
+mod memory;
 mod option;
 mod pattern;
 mod problem;

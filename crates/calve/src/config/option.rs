@@ -63,6 +63,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     address("catalog"),
     scalar("warehouse"),
     scalar("namespace"),
+    scalar("memory"),
     scalar("checkpoint.interval"),
     scalar("checkpoint.rows"),
     scalar("checkpoint.bytes"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use calve_core::{Error, ErrorKind, Result, TableName};
 use tracing::level_filters::LevelFilter;
 
+use super::memory::{self, Memory};
 use super::pattern::TablePattern;
 use super::problem::Problems;
 use super::raw::{Given, Raw, TableEntry};
@@ -41,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) into: PathBuf,
     pub(crate) warehouse: PathBuf,
     pub(crate) catalog: Catalog,
+    pub(crate) memory: Memory,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) commit_parallelism: usize,
     pub(crate) load_parallelism: usize,
@@ -147,6 +149,9 @@ impl Settings {
         let pipeline = read_name(reader, source.as_ref());
         let derived = format!("calve_{pipeline}");
         refuse_options_of_others(reader, source.as_ref());
+        let memory = reader
+            .value("memory", |text| Memory::new(units::bytes(text)?))
+            .unwrap_or_else(|| Memory::new(memory::DEFAULT).expect("the default is enough"));
         Self {
             server_id: reader.value("server_id", server_id),
             tinyint1_as_boolean: reader.value_or("tinyint1_as_boolean", false, boolean),
@@ -160,11 +165,18 @@ impl Settings {
             checkpoint: Checkpoint {
                 interval: reader.value_or("checkpoint.interval", Duration::from_secs(10), positive_duration),
                 rows: reader.value_or("checkpoint.rows", 1_000_000, positive),
-                bytes: reader.value_or("checkpoint.bytes", 64 << 20, at_least_a_mebibyte),
+                bytes: reader.value_or("checkpoint.bytes", memory.checkpoint(), |text| {
+                    let bytes = at_least_a_mebibyte(text)?;
+                    memory.holds_checkpoints_of(bytes).map(|()| bytes)
+                }),
                 idle_interval: reader.value_or("checkpoint.idle_interval", Duration::from_secs(10), positive_duration),
             },
             commit_parallelism: reader.value_or("parallelism.commit", 8, parallelism),
-            load_parallelism: reader.value_or("parallelism.load", 2, parallelism),
+            load_parallelism: reader.value_or("parallelism.load", memory.connections(), |text| {
+                let count = parallelism(text)?;
+                memory.holds_connections(count).map(|()| count)
+            }),
+            memory,
             files: Files {
                 compression: reader.value_or("files.compression", Compression::Zstd, compression),
                 target_size: reader.value_or("files.target_size", 128 << 20, at_least_a_mebibyte),

@@ -43,6 +43,7 @@ impl Scratch {
             warehouse: self.0.join("warehouse"),
             pipeline: "p".into(),
             run: Uuid::new_v4(),
+            encoders: 4,
             targets: BTreeMap::from([(table(), target)]),
             retention: SnapshotRetentionSettings::default(),
         }

@@ -26,9 +26,9 @@ impl Encoders {
         Self { permits: Arc::new(Semaphore::new(count)), count }
     }
 
-    /// As many as there are processors.
-    pub(crate) fn for_this_machine() -> Self {
-        Self::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+    /// As many as there are processors, but no more than `most`.
+    pub(crate) fn for_this_machine(most: usize) -> Self {
+        Self::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(most))
     }
 
     /// How many there are.

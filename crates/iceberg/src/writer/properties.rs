@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef as ArrowSchemaRef};
 use calve_core::{Error, ErrorKind, Result, TableName};
 use parquet::arrow::ArrowSchemaConverter;
@@ -21,6 +23,12 @@ const ROW_GROUP_BYTES: &str = "write.parquet.row-group-size-bytes";
 /// A row group is held in memory, encoded, until it is complete; so this bounds what an open file costs.
 const DEFAULT_ROW_GROUP_BYTES: usize = 32 << 20;
 const DEFAULT_FILE_BYTES: usize = 128 << 20;
+
+/// Of values of this many bytes a dictionary is not tried.
+const LARGE_VALUE: usize = 16 << 10;
+
+/// Of values of this many bytes no bounds are kept.
+const HUGE_VALUE: usize = 1 << 20;
 
 /// Bytes of text and binary statistics kept. A truncated maximum is rounded up, so bounds stay true.
 const STATISTIC_BYTES: usize = 64;
@@ -70,8 +78,8 @@ impl FileFormat {
         })
     }
 
-    /// For files with the columns of `arrow`, of which those named `key` identify a row.
-    pub(crate) fn writer_properties(&self, arrow: &ArrowSchemaRef, key: &[&str]) -> WriterProperties {
+    /// For a file that begins with `rows`, of whose columns those named `key` identify a row.
+    pub(crate) fn writer_properties(&self, rows: &RecordBatch, key: &[&str]) -> WriterProperties {
         let mut properties = WriterProperties::builder()
             // What every reader of Parquet understands.
             .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -81,7 +89,19 @@ impl FileFormat {
             .set_max_row_group_bytes(Some(self.row_group_bytes))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_statistics_truncate_length(Some(STATISTIC_BYTES));
-        for field in arrow.fields().iter().filter(|field| key.contains(&field.name().as_str())) {
+        let schema = rows.schema_ref();
+        for (field, column) in schema.fields().iter().zip(rows.columns()) {
+            let (path, size) = (ColumnPath::new(vec![field.name().clone()]), value_size(column));
+            if size >= LARGE_VALUE {
+                // It would be given up after a few values, each of which it holds once more.
+                properties = properties.set_column_dictionary_enabled(path.clone(), false);
+            }
+            if size >= HUGE_VALUE {
+                // So do bounds, until the row group is complete.
+                properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+            }
+        }
+        for field in schema.fields().iter().filter(|field| key.contains(&field.name().as_str())) {
             let path = ColumnPath::new(vec![field.name().clone()]);
             // Rows are looked up by key.
             properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::Page);
@@ -92,6 +112,17 @@ impl FileFormat {
         }
         properties.build()
     }
+}
+
+/// Bytes of a column's values, on average; 0 where they are of fixed width.
+pub(super) fn value_size(column: &ArrayRef) -> usize {
+    let offsets = match column.data_type() {
+        DataType::Utf8 => column.as_string::<i32>().value_offsets(),
+        DataType::Binary => column.as_binary::<i32>().value_offsets(),
+        _ => return 0,
+    };
+    let bytes = offsets.first().zip(offsets.last()).map_or(0, |(first, last)| last - first);
+    usize::try_from(bytes).unwrap_or(0) / column.len().max(1)
 }
 
 /// The Parquet schema of files with the columns of `arrow`, as the Iceberg specification (appendix A) wants each type.

@@ -13,13 +13,15 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::errors::ParquetError;
 
 use super::metrics::{self, FileFacts};
-use super::properties::{FileFormat, parquet_schema};
+use super::properties::{FileFormat, parquet_schema, value_size};
 use crate::delta::TableLayout;
 use crate::naming::FileNaming;
 use crate::storage::{self, NewFile};
 
-/// After this many rows it is looked whether the file is large enough.
+/// After this many rows it is looked whether the file is large enough,
 const ROWS_A_STEP: usize = 8 * 1024;
+/// or after about so many bytes: rows of a step are in memory once more, as pages.
+const STEP_BYTES: usize = 8 << 20;
 
 /// What the files hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +72,13 @@ impl FileSeries {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(self.arrow()), columns, &options)
             .map_err(|error| self.misfit(&error))?;
-        for start in (0..rows).step_by(ROWS_A_STEP) {
-            let step = batch.slice(start, ROWS_A_STEP.min(rows - start));
+        let row: usize = batch.columns().iter().map(value_size).sum();
+        let rows_a_step = (STEP_BYTES / row.max(1)).clamp(1, ROWS_A_STEP);
+        for start in (0..rows).step_by(rows_a_step) {
+            let step = batch.slice(start, rows_a_step.min(rows - start));
             let mut file = match self.open.take() {
                 Some(file) => file,
-                None => self.begin()?,
+                None => self.begin(&step)?,
             };
             file.count_nans(&step);
             file.writer.write(&step).map_err(|error| self.failed(&file.location, error))?;
@@ -93,13 +97,14 @@ impl FileSeries {
         Ok(std::mem::take(&mut self.complete))
     }
 
-    fn begin(&self) -> Result<OpenFile> {
+    /// Begins a file whose first rows are these.
+    fn begin(&self, rows: &RecordBatch) -> Result<OpenFile> {
         let location = match self.content {
             Content::Rows => self.naming.data_file(&self.layout.location),
             Content::EqualityDeletes => self.naming.delete_file(&self.layout.location),
         };
         let key: Vec<&str> = self.layout.key_arrow.fields().iter().map(|field| field.name().as_str()).collect();
-        let properties = self.format.writer_properties(self.arrow(), &key);
+        let properties = self.format.writer_properties(rows, &key);
         let schema = parquet_schema(self.arrow()).map_err(|error| self.failed(&location, error))?;
         let options = ArrowWriterOptions::new()
             .with_properties(properties)
