@@ -27,7 +27,6 @@ mod snapshot_place;
 mod source;
 #[cfg(test)]
 mod speed;
-mod spool;
 mod sql;
 mod standstill;
 mod status;

@@ -10,6 +10,7 @@ use calve_core::{
     LoadReader, LogState, MariaDbPoint, MariaDbPosition, Position, Result, SourceIdentity, SourceTable, TableName,
     TableSchema,
 };
+use calve_spool::Spools;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
@@ -179,13 +180,14 @@ impl ChangeSource for MySqlSource {
         let is_known = self.same_content(from).await?;
         let again = self.last_to_compare(from);
         let reader = BinlogReader::open(&self.settings, from, again.as_ref(), Replica::Pipeline).await?;
+        Spools::sweep(&self.settings.spill_dir);
         let mut transactions = Transactions::new(
             server.flavour,
             server.lower_case_table_names,
             from,
             again,
             tables,
-            self.settings.spill_dir.clone(),
+            Spools::new(&self.settings.spill_dir),
         )?
         .with_settings(&self.settings);
         if let Some(at) = from.binlog_offset().filter(|_| is_known) {

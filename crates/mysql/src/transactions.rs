@@ -9,13 +9,13 @@ mod survival;
 mod xa;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use calve_core::{
     BinlogOffset, ChangeSink, Error, ErrorKind, LastGtid, Position, Result, RowOp, SourceTable, StopReason, TableIndex,
     TableName, TransactionPoint,
 };
+use calve_spool::{Spool, Spools};
 
 use crate::binlog::Flavour;
 use crate::binlog::decode::RowFault;
@@ -31,7 +31,6 @@ use crate::ddl::{StatementKind, Xid, statement_kind};
 use crate::effects::{Altered, Effect, Statements};
 use crate::place::{Place, TransactionGtid, TransactionName};
 use crate::settings::MySqlSettings;
-use crate::spool::Spool;
 
 pub(crate) use xa::Prepared;
 use xa::Undecided;
@@ -92,7 +91,7 @@ pub(crate) struct Transactions {
     start: Position,
     current: Option<Current>,
     undecided: Undecided,
-    spill_dir: PathBuf,
+    spools: Spools,
     conversions: Conversions,
     /// An event beyond it is told of.
     checkpoint_bytes: u64,
@@ -110,7 +109,7 @@ impl Transactions {
         start: &Position,
         expected: Option<LastGtid>,
         tables: &[SourceTable],
-        spill_dir: PathBuf,
+        spools: Spools,
     ) -> Result<Self> {
         let indexes: HashMap<_, _> =
             tables.iter().enumerate().map(|(index, table)| (table.name.clone(), TableIndex(index))).collect();
@@ -126,7 +125,7 @@ impl Transactions {
             start: start.clone(),
             current: None,
             undecided: Undecided::default(),
-            spill_dir,
+            spools,
             conversions: Conversions::default(),
             checkpoint_bytes: u64::MAX,
             expected,
@@ -177,7 +176,7 @@ impl Transactions {
             start: from.clone(),
             current: None,
             undecided: Undecided::default(),
-            spill_dir: self.spill_dir.clone(),
+            spools: self.spools.clone(),
             conversions: self.conversions.clone(),
             checkpoint_bytes: u64::MAX,
             expected: None,
@@ -334,7 +333,7 @@ impl Transactions {
             current.open = !gtid.standalone;
             current.announces = matches!(gtid.alter, Some(MariaAlter::Start | MariaAlter::Rollback(_)));
             if let Some(MariaXa::Prepared(xid)) = &gtid.xa {
-                current.xa = Some((xa::owned(xid), Spool::default()));
+                current.xa = Some((xa::owned(xid), self.spools.spool()));
             }
         }
         Ok(())
@@ -392,9 +391,10 @@ impl Transactions {
                 }
             }
             StatementKind::XaStart(xid) => {
+                let spool = self.spools.spool();
                 let current = self.present();
                 current.open = true;
-                current.xa = Some((xid, Spool::default()));
+                current.xa = Some((xid, spool));
             }
             StatementKind::XaEnd(_) => {}
             StatementKind::XaPrepare(xid) => self.prepare(&xid, sink)?,

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use calve_core::{ChangeSink, Error, ErrorKind, LoadReader, Position, Result, SourceTable, TableName, TableSchema};
+use calve_spool::Spools;
 
 use crate::connection;
 use crate::load::SnapshotReader;
@@ -69,7 +70,7 @@ impl TableWitness {
             &from,
             None,
             &tables,
-            settings.spill_dir.clone(),
+            Spools::new(&settings.spill_dir),
         )?
         .with_settings(&settings);
         Ok(WitnessedChanges { stream: Stream::new(settings, reader, transactions) })

@@ -6,6 +6,7 @@ use calve_core::{
     ChangeSink, GtidSet, LastGtid, MariaDbGtid, Mark, Position, RowBuffer, SourceTable, StopReason, TableIndex,
     TransactionPoint,
 };
+use calve_spool::Spools;
 
 use super::captured::captures;
 use super::input::{Choices, events};
@@ -30,8 +31,8 @@ pub fn transactions(data: &[u8]) {
     let (start, expected) = start(flavour, naming, begun, &events);
     let expected = expected.filter(|_| ways & 1 == 1);
     let lower_case_table_names = ways >> 1 & 1;
-    let spill = std::env::temp_dir();
-    let mut transactions = Transactions::new(flavour, lower_case_table_names, &start, expected, tables, spill)
+    let spools = Spools::new(std::env::temp_dir());
+    let mut transactions = Transactions::new(flavour, lower_case_table_names, &start, expected, tables, spools)
         .unwrap_or_else(|error| panic!("{start} is a place to begin at: {error}"));
     let mut sink = Recording::new(&start, tables, events.iter().any(|(header, _)| moves(header.kind)));
     let rotation = rotation();

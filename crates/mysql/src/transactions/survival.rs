@@ -82,6 +82,7 @@ impl Transactions {
 #[cfg(test)]
 mod tests {
     use calve_core::Position;
+    use calve_spool::Spools;
 
     use super::*;
     use crate::binlog::event::{Header, kind};
@@ -99,7 +100,8 @@ mod tests {
     impl Log {
         fn new() -> Self {
             let from: Position = "mariadb:0-1-1".parse().unwrap();
-            let reader = Transactions::new(Flavour::MariaDb, 0, &from, None, &[], std::env::temp_dir()).unwrap();
+            let reader =
+                Transactions::new(Flavour::MariaDb, 0, &from, None, &[], Spools::new(std::env::temp_dir())).unwrap();
             let mut log = Self { reader, end: 4, sequence: 1 };
             log.reader.enter("b.000001");
             log

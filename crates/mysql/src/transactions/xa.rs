@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use calve_core::{ChangeSink, Error, ErrorKind, Result, StopReason};
+use calve_spool::Spool;
 
 use super::survival::Survival;
 use super::{Mapped, Transactions};
@@ -10,7 +11,6 @@ use crate::binlog::event::{self, Event, Header, kind};
 use crate::binlog::rows::RowsEvent;
 use crate::ddl::{StatementKind, Xid, statement_kind};
 use crate::place::TransactionName;
-use crate::spool::Spool;
 
 /// The XA transactions that are not decided.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Transactions {
     /// The sink knows of the transaction only where a statement in it stopped a table: that counts at once.
     pub(super) fn prepare(&mut self, xid: &Xid, sink: &mut dyn ChangeSink) -> Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
-        let rows = current.xa.take().map(|(_, rows)| rows).unwrap_or_default();
+        let rows = current.xa.take().map_or_else(|| self.spools.spool(), |(_, rows)| rows);
         let name = current.name.clone();
         // Two of one name are never prepared at a time: the server lost the one before.
         self.undecided.survival.forget(xid);
@@ -113,11 +113,12 @@ impl Transactions {
         let lost = |error: std::io::Error| {
             Error::with_source(ErrorKind::Retry, "rows of a prepared transaction cannot be read from local disk", error)
         };
-        let mut events = rows.read().map_err(lost)?;
-        let mut body = Vec::new();
-        while let Some(kind) = events.next(&mut body).map_err(lost)? {
+        let mut events = rows.read();
+        let mut event = Vec::new();
+        while events.next(&mut event).map_err(lost)? {
+            let Some((&kind, body)) = event.split_first() else { continue };
             let header = Header { timestamp: 0, kind, server_id: 0, size: 0, log_pos: 0, flags: 0 };
-            self.inner(header, &body, sink)?;
+            self.inner(header, body, sink)?;
         }
         Ok(())
     }
@@ -135,10 +136,10 @@ impl Transactions {
 
     pub(super) fn keep_aside(&mut self, kind: u8, body: &[u8]) -> Result<()> {
         let Some((_, spool)) = self.current.as_mut().and_then(|current| current.xa.as_mut()) else { return Ok(()) };
-        spool.push(kind, body, &self.spill_dir).map_err(|error| {
+        spool.push(&[&[kind], body]).map_err(|error| {
             let message = format!(
                 "rows of a prepared transaction cannot be put aside in {}: make room there, or set TMPDIR",
-                self.spill_dir.display()
+                self.spools.directory().display()
             );
             Error::with_source(ErrorKind::Retry, message, error)
         })

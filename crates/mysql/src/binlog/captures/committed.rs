@@ -6,6 +6,7 @@ use std::sync::Arc;
 use calve_core::{
     ChangeSink, ColumnBuffer, Position, RowBuffer, SourceTable, StopReason, TableIndex, TableSchema, TransactionPoint,
 };
+use calve_spool::Spools;
 
 use super::{Capture, captures, file, shown};
 use crate::transactions::Transactions;
@@ -111,7 +112,8 @@ fn read(capture: &Capture, start: &Position) -> Notes {
         .iter()
         .map(|table| SourceTable { name: table.schema.table.clone(), schema: Arc::clone(&table.schema) })
         .collect();
-    let mut reader = Transactions::new(capture.flavour, 0, start, None, &tables, std::env::temp_dir()).unwrap();
+    let mut reader =
+        Transactions::new(capture.flavour, 0, start, None, &tables, Spools::new(std::env::temp_dir())).unwrap();
     let mut notes = Notes {
         tables: tables.into_iter().map(|table| table.schema).collect(),
         open: None,
