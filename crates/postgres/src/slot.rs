@@ -222,10 +222,12 @@ fn create_error(slot: &str, error: &ServerError) -> Error {
     Error::new(ErrorKind::Config, format!("cannot create replication slot {slot}: {error}; {advice}"))
 }
 
-/// The command that streams a slot from `from` on. Cells are asked for in binary form where every type's is understood.
+/// The command that streams a slot from `from` on, large transactions while they are in progress. Cells are asked for in binary
+/// form where every type's is understood.
 pub(crate) fn start_command(slot: &str, from: Lsn, publication: &str, binary: bool) -> String {
     format!(
-        "START_REPLICATION SLOT {} LOGICAL {from} (\"proto_version\" '1', \"publication_names\" {}, \"binary\" '{binary}')",
+        "START_REPLICATION SLOT {} LOGICAL {from} (\"proto_version\" '2', \"streaming\" 'on', \"publication_names\" {}, \
+         \"binary\" '{binary}')",
         identifier(slot),
         // A list of names, each quoted, in a literal. The replication grammar knows no backslash escapes.
         format_args!("'{}'", identifier(publication).replace('\'', "''"))

@@ -1,6 +1,7 @@
 //! Postgres behind the port of a change source.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,6 +9,7 @@ use calve_core::{
     ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, LoadReader, LogState, Lsn, Position, Result,
     SourceIdentity, SourceTable, StopReason, TableIndex, TableName, TableSchema,
 };
+use calve_spool::Spools;
 use sha2::Digest;
 use std::sync::Arc;
 use tokio_postgres::Client;
@@ -40,6 +42,8 @@ pub struct PostgresSettings {
     pub load_parallelism: usize,
     /// Bytes of the stream read ahead of the decoder.
     pub read_ahead_bytes: usize,
+    /// Where transactions in progress that are too large for memory are put meanwhile.
+    pub spill_dir: PathBuf,
 }
 
 impl PostgresSettings {
@@ -53,6 +57,7 @@ impl PostgresSettings {
             manage_publication: true,
             load_parallelism: 2,
             read_ahead_bytes: 16 << 20,
+            spill_dir: std::env::temp_dir(),
         }
     }
 }
@@ -277,7 +282,9 @@ impl ChangeSource for PostgresSource {
             }
         }
         let guard = Guard::spawn(connect, publication, names.clone(), membership);
-        self.stream = Some(Stream::new(wal, guard, Decoder::new(tables, binary), names, slot, stops));
+        Spools::sweep(&self.settings.spill_dir);
+        let decoder = Decoder::new(tables, binary, Spools::new(&self.settings.spill_dir));
+        self.stream = Some(Stream::new(wal, guard, decoder, names, slot, stops));
         Ok(())
     }
 

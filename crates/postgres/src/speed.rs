@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use calve_core::{NativeType, RowBuffer, SourceTable};
+use calve_spool::Spools;
 use calve_testkit::speed::{self, Cell, OneTable, ROWS, tell};
 
 use crate::copy::CopyDecoder;
@@ -128,7 +129,8 @@ fn pgoutput() {
         tell(
             what,
             || {
-                let mut decoder = Decoder::new(std::slice::from_ref(&table), tag == b'b');
+                let mut decoder =
+                    Decoder::new(std::slice::from_ref(&table), tag == b'b', Spools::new(std::env::temp_dir()));
                 let mut sink = OneTable(RowBuffer::new(Arc::clone(&schema)));
                 decoder.message(&relation, &mut sink).unwrap();
                 decoder.message(&begin, &mut sink).unwrap();

@@ -10,12 +10,14 @@ use tokio_postgres::Client;
 use crate::attributes;
 use crate::error::{ServerError, sql_error};
 use crate::guard::Guard;
-use crate::pgoutput::{Decoder, LookedUp, Malformed, Reader};
+use crate::pgoutput::{Decoder, LookedUp, Malformed, Reader, Replay};
 use crate::slot::stream_error;
 use crate::transport::{Block, WalStream};
 
 /// `poll` returns after this long without a message.
 const SHORT_WAIT: Duration = Duration::from_millis(250);
+/// `poll` returns after this many bytes of a transaction that is replayed: as soon as after a block from the network.
+const REPLAY_BYTES: usize = 256 << 10;
 /// `XLogData`: its tag, start, end and clock come before the message of pgoutput.
 const XLOG_DATA_HEADER: usize = 1 + 3 * 8;
 
@@ -27,6 +29,8 @@ pub(crate) struct Stream {
     slot: String,
     /// What came and was not handled yet.
     block: Option<Block>,
+    /// A transaction that is committed and was sent before, to be handled before what is left of the block.
+    replay: Option<Replay>,
     /// Tables that cannot go on, not said to the sink yet.
     stops: BTreeMap<TableIndex, StopReason>,
 }
@@ -40,7 +44,7 @@ impl Stream {
         slot: String,
         stops: BTreeMap<TableIndex, StopReason>,
     ) -> Self {
-        Self { wal, guard, decoder, names, slot, block: None, stops }
+        Self { wal, guard, decoder, names, slot, block: None, replay: None, stops }
     }
 
     pub(crate) fn acknowledge(&self, lsn: Lsn) {
@@ -61,8 +65,8 @@ impl Stream {
         self.wal.close().await;
     }
 
-    /// Handles what has arrived, at least one message or a short wait. Cancel-safe: a message stays in its block until it was
-    /// handled, and handling one does not wait.
+    /// Handles what has arrived, at least one message or a short wait. Cancel-safe: a message stays in its block, or at the head
+    /// of its replay, until it was handled, and handling one does not wait.
     pub(crate) async fn poll(&mut self, client: Option<&Client>, sink: &mut dyn ChangeSink) -> Result<()> {
         let result = self.poll_block(client, sink).await;
         if result.is_err() && self.decoder.in_transaction() {
@@ -82,6 +86,9 @@ impl Stream {
         for (table, reason) in std::mem::take(&mut self.stops) {
             sink.stop(table, reason);
         }
+        if self.replay.is_some() {
+            return self.poll_replay(client, sink).await;
+        }
         if self.block.is_none() {
             match tokio::time::timeout(SHORT_WAIT, self.wal.next()).await {
                 Err(_) => return Ok(()),
@@ -96,28 +103,67 @@ impl Stream {
                 self.block = None;
                 return Ok(());
             };
-            if let Some(relation) =
-                body.get(XLOG_DATA_HEADER..).filter(|message| tag == b'd' && message.first() == Some(&b'R'))
-                && let Some((oid, full)) = self.decoder.followed(relation)
+            if let Some(message) = body.get(XLOG_DATA_HEADER..).filter(|_| tag == b'd')
+                && let Some((oid, full)) = self.decoder.followed(message)
                 && let Some(client) = client
             {
-                let primary_key = if full { Some(primary_key(client, oid).await?) } else { None };
-                let attributes = attributes::read(client, oid).await?.into();
-                self.decoder.look_up(oid, LookedUp { primary_key, attributes });
+                let found = look_up(client, oid, full).await?;
+                self.decoder.look_up(oid, found);
             }
             let handled = handle(&mut self.decoder, &self.slot, tag, body, sink);
             // Whatever became of it, it does not come again: after an error the stream is over.
             if let Some(block) = &mut self.block {
                 block.advance();
             }
-            handled?;
+            self.replay = handled?;
+            if self.replay.is_some() {
+                return Ok(());
+            }
         }
+        Ok(())
+    }
+
+    /// Handles a part of a transaction that was put aside while it was in progress.
+    async fn poll_replay(&mut self, client: Option<&Client>, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(replay) = &mut self.replay else { return Ok(()) };
+        let mut left = REPLAY_BYTES;
+        while left > 0 && !sink.is_full() {
+            let Some(message) = replay.peek()? else {
+                self.decoder.end_replay(replay, sink);
+                self.replay = None;
+                return Ok(());
+            };
+            left = left.saturating_sub(message.len());
+            if let Some((oid, full)) = self.decoder.followed(message)
+                && let Some(client) = client
+            {
+                let found = look_up(client, oid, full).await?;
+                self.decoder.look_up(oid, found);
+            }
+            self.decoder.replayed(message, sink)?;
+            replay.advance();
+        }
+        // Nothing was waited for: others have their turn.
+        tokio::task::yield_now().await;
         Ok(())
     }
 }
 
-/// Handles one message of the protocol.
-fn handle(decoder: &mut Decoder, slot: &str, tag: u8, body: &[u8], sink: &mut dyn ChangeSink) -> Result<()> {
+/// What the catalog says of a relation. `full` is whether it has REPLICA IDENTITY FULL.
+async fn look_up(client: &Client, oid: u32, full: bool) -> Result<LookedUp> {
+    let primary_key = if full { Some(primary_key(client, oid).await?) } else { None };
+    let attributes = attributes::read(client, oid).await?.into();
+    Ok(LookedUp { primary_key, attributes })
+}
+
+/// Handles one message of the protocol. What it returns is to be handled before the next one.
+fn handle(
+    decoder: &mut Decoder,
+    slot: &str,
+    tag: u8,
+    body: &[u8],
+    sink: &mut dyn ChangeSink,
+) -> Result<Option<Replay>> {
     match tag {
         b'd' => match body.first() {
             Some(b'w') => match body.get(XLOG_DATA_HEADER..) {
@@ -127,11 +173,12 @@ fn handle(decoder: &mut Decoder, slot: &str, tag: u8, body: &[u8], sink: &mut dy
             Some(b'k') => {
                 let end =
                     Reader::new(body.get(1..).unwrap_or_default(), "keepalive").u64().map_err(|e| malformed(&e))?;
-                // Inside a transaction it tells nothing: the server has decoded further than it has sent.
-                if !decoder.in_transaction() {
+                // Inside a transaction it tells nothing: the server has decoded further than it has sent. One that is in progress
+                // ends beyond.
+                if !decoder.is_inside() {
                     sink.idle(Position::Postgres(Lsn(end)));
                 }
-                Ok(())
+                Ok(None)
             }
             byte => Err(malformed(&Malformed::Byte {
                 what: "kind of replication message",
@@ -139,7 +186,7 @@ fn handle(decoder: &mut Decoder, slot: &str, tag: u8, body: &[u8], sink: &mut dy
             })),
         },
         backend::ERROR_RESPONSE_TAG => Err(stream_error(slot, &ServerError::from_body(body))),
-        backend::NOTICE_RESPONSE_TAG | backend::PARAMETER_STATUS_TAG => Ok(()),
+        backend::NOTICE_RESPONSE_TAG | backend::PARAMETER_STATUS_TAG => Ok(None),
         // The server ends the stream when it is shut down.
         backend::COPY_DONE_TAG | backend::COMMAND_COMPLETE_TAG | backend::READY_FOR_QUERY_TAG => {
             Err(Error::new(ErrorKind::Retry, "the server ended the replication stream"))

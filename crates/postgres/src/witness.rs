@@ -10,6 +10,7 @@ use std::sync::Arc;
 use calve_core::{
     ChangeSink, Error, ErrorKind, LoadReader, Lsn, Position, Result, SourceTable, TableName, TableSchema,
 };
+use calve_spool::Spools;
 use tokio_postgres::Client;
 
 use crate::cell::binary_safe;
@@ -88,7 +89,8 @@ impl TableWitness {
         let connection = snapshot.stream(&slot, &command).await?;
         let wal = WalStream::spawn(connection, Lsn(0), stream_settings(timeout, settings.read_ahead_bytes));
         let guard = Guard::spawn(settings.connect, settings.publication, names.clone(), membership);
-        let decoder = Decoder::new(&[SourceTable { name: table, schema }], binary);
+        let spools = Spools::new(&settings.spill_dir);
+        let decoder = Decoder::new(&[SourceTable { name: table, schema }], binary, spools);
         Ok(WitnessedChanges { client, stream: Stream::new(wal, guard, decoder, names, slot, BTreeMap::new()) })
     }
 

@@ -1,5 +1,5 @@
-//! The state of one stream: which relations were described, which transaction is open. Every message is pushed whole into
-//! the sink, or not at all.
+//! The state of one stream: which relations were described, which transaction is open, which are in progress. Every message
+//! is pushed whole into the sink, or not at all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use calve_core::{
     ChangeSink, Error, ErrorKind, Lsn, Position, Result, RowOp, SchemaChange, SourceTable, StopReason, TableIndex,
     TableSchema, TransactionPoint,
 };
+use calve_spool::Spools;
 
+use super::in_progress::{InProgress, Refusal, Replay};
 use super::message::{Malformed, Message, Relation, Truncate};
 use super::plan::{Known, Mismatch, RowPlan};
 use super::row::{Change, Fault, key_text};
@@ -27,7 +29,9 @@ pub(crate) struct Decoder {
     places: HashMap<u32, usize>,
     /// Where the relation of the last row stands: rows of one table come in runs.
     last: usize,
+    /// The sink is in a transaction.
     in_transaction: bool,
+    in_progress: InProgress,
     /// Cells are asked for in binary form where a type has one.
     binary: bool,
     wants_text: bool,
@@ -44,13 +48,15 @@ pub(crate) struct LookedUp {
 }
 
 impl Decoder {
-    pub(crate) fn new(tables: &[SourceTable], binary: bool) -> Self {
+    /// What is sent of transactions in progress is put aside in `spools`.
+    pub(crate) fn new(tables: &[SourceTable], binary: bool, spools: Spools) -> Self {
         Self {
             tables: tables.to_vec(),
             relations: Vec::new(),
             places: HashMap::new(),
             last: 0,
             in_transaction: false,
+            in_progress: InProgress::new(spools),
             binary,
             wants_text: false,
             looked_up: HashMap::new(),
@@ -62,17 +68,26 @@ impl Decoder {
         self.wants_text
     }
 
-    /// Whether a transaction has begun and not ended.
+    /// Whether the sink is in a transaction that has begun and not ended.
     pub(crate) fn in_transaction(&self) -> bool {
         self.in_transaction
     }
 
+    /// Whether the server is in the middle of sending a transaction, or a segment of one.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.in_transaction || self.in_progress.in_segment()
+    }
+
     /// The oid of a Relation message that describes a followed table, and whether that has REPLICA IDENTITY FULL. What the
-    /// catalog says of it is to be told with [`look_up`](Self::look_up) before the message is handled.
+    /// catalog says of it is to be told with [`look_up`](Self::look_up) before the message is handled. None where the message
+    /// is only put aside now: the catalog is asked when it counts.
     pub(crate) fn followed(&self, bytes: &[u8]) -> Option<(u32, bool)> {
+        if bytes.first() != Some(&b'R') || self.in_progress.in_segment() {
+            return None;
+        }
         match Message::parse(bytes) {
             Ok(Message::Relation(relation)) => {
-                self.table_of(&relation).map(|_| (relation.oid, relation.replica_identity == b'f'))
+                table_of(&self.tables, &relation).map(|_| (relation.oid, relation.replica_identity == b'f'))
             }
             _ => None,
         }
@@ -83,9 +98,48 @@ impl Decoder {
         self.looked_up.insert(oid, found);
     }
 
-    /// Handles one message of pgoutput.
-    pub(crate) fn message(&mut self, bytes: &[u8], sink: &mut dyn ChangeSink) -> Result<()> {
+    /// Handles one message of pgoutput. Where it commits a transaction that was in progress, the transaction is begun, and
+    /// what is returned is to be [`replayed`](Self::replayed) before the next message.
+    pub(crate) fn message(&mut self, bytes: &[u8], sink: &mut dyn ChangeSink) -> Result<Option<Replay>> {
+        if self.in_progress.in_segment() {
+            let tables = &self.tables;
+            self.in_progress.message(bytes, |relation| table_of(tables, relation).is_some()).map_err(refused)?;
+            return Ok(None);
+        }
         match Message::parse(bytes).map_err(|error| malformed(&error))? {
+            Message::StreamStart { xid, first } => {
+                self.expect_transaction(false, "a Stream Start")?;
+                self.in_progress.start(xid, first).map_err(refused)?;
+            }
+            Message::StreamAbort { xid, sub_xid } => {
+                self.expect_transaction(false, "a Stream Abort")?;
+                self.in_progress.abort(xid, sub_xid);
+            }
+            Message::StreamCommit { xid, commit_lsn, end_lsn, committed_at } => {
+                self.expect_transaction(false, "a Stream Commit")?;
+                let (records, aborted) = self.in_progress.commit(xid).map_err(refused)?;
+                self.in_transaction = true;
+                sink.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(commit_lsn) });
+                return Ok(Some(Replay::new(records, aborted, end_lsn, committed_at)));
+            }
+            message => self.committed(&message, sink)?,
+        }
+        Ok(None)
+    }
+
+    /// Handles a message of a replay.
+    pub(crate) fn replayed(&mut self, bytes: &[u8], sink: &mut dyn ChangeSink) -> Result<()> {
+        self.committed(&Message::parse(bytes).map_err(|error| malformed(&error))?, sink)
+    }
+
+    /// All messages of a replay were handled.
+    pub(crate) fn end_replay(&mut self, replay: &Replay, sink: &mut dyn ChangeSink) {
+        self.commit(replay.end_lsn, replay.committed_at, sink);
+    }
+
+    /// Handles a message of a transaction that is committed.
+    fn committed(&mut self, message: &Message<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
+        match *message {
             Message::Insert { relation, new } => self.row(relation, Change::Insert(new), sink),
             Message::Update { relation, old, new } => self.row(relation, Change::Update(old, new), sink),
             Message::Delete { relation, old } => self.row(relation, Change::Delete(old), sink),
@@ -97,14 +151,21 @@ impl Decoder {
             }
             Message::Commit { end_lsn, committed_at } => {
                 self.expect_transaction(true, "a Commit")?;
-                self.in_transaction = false;
-                sink.commit(Position::Postgres(Lsn(end_lsn)), committed_at.saturating_add(POSTGRES_EPOCH_US));
+                self.commit(end_lsn, committed_at, sink);
                 Ok(())
             }
-            Message::Relation(relation) => self.relation(&relation),
-            Message::Truncate(truncate) => self.truncate(&truncate, sink),
+            Message::Relation(ref relation) => self.relation(relation),
+            Message::Truncate(ref truncate) => self.truncate(truncate, sink),
             Message::Aside => Ok(()),
+            Message::StreamStart { .. } | Message::StreamCommit { .. } | Message::StreamAbort { .. } => {
+                Err(malformed(&Malformed::Nested))
+            }
         }
+    }
+
+    fn commit(&mut self, end_lsn: u64, committed_at: i64, sink: &mut dyn ChangeSink) {
+        self.in_transaction = false;
+        sink.commit(Position::Postgres(Lsn(end_lsn)), committed_at.saturating_add(POSTGRES_EPOCH_US));
     }
 
     fn expect_transaction(&self, expected: bool, what: &str) -> Result<()> {
@@ -115,15 +176,8 @@ impl Decoder {
         Err(corrupt(format!("{what} came {place}")))
     }
 
-    fn table_of(&self, relation: &Relation<'_>) -> Option<TableIndex> {
-        let by_oid = self.tables.iter().position(|table| table.schema.native_id == relation.oid);
-        let by_name =
-            || self.tables.iter().position(|t| t.name.schema == relation.schema && t.name.name == relation.name);
-        by_oid.or_else(by_name).map(TableIndex)
-    }
-
     fn relation(&mut self, relation: &Relation<'_>) -> Result<()> {
-        let table = self.table_of(relation);
+        let table = table_of(&self.tables, relation);
         let schema = match table.and_then(|index| self.tables.get(index.0)) {
             Some(table) => Arc::clone(&table.schema),
             None => no_schema(),
@@ -225,6 +279,13 @@ impl Decoder {
     }
 }
 
+/// The followed table that a relation is: by its number, or by its name where it was made anew.
+fn table_of(tables: &[SourceTable], relation: &Relation<'_>) -> Option<TableIndex> {
+    let by_oid = tables.iter().position(|table| table.schema.native_id == relation.oid);
+    let by_name = || tables.iter().position(|t| t.name.schema == relation.schema && t.name.name == relation.name);
+    by_oid.or_else(by_name).map(TableIndex)
+}
+
 /// NULL in a column outside the key that allowed none: it does now, which the log shows in no other way.
 fn loosened(plan: &RowPlan, fault: Fault) -> Option<SchemaChange> {
     let Fault::Null { column } = fault else { return None };
@@ -287,6 +348,14 @@ fn stop_reason(plan: &RowPlan, change: &Change<'_>, fault: Fault) -> Result<Stop
 
 fn malformed(error: &Malformed) -> Error {
     corrupt(error.to_string())
+}
+
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Malformed(error) => malformed(&error),
+        Refusal::OutOfTurn(what) => corrupt(what),
+        Refusal::Disk(error) => error,
+    }
 }
 
 fn corrupt(what: impl std::fmt::Display) -> Error {

@@ -13,6 +13,8 @@ pub(crate) enum Malformed {
     Type(u8),
     #[error("{byte:#04x} is no {what}")]
     Byte { what: &'static str, byte: u8 },
+    #[error("a transaction begins or ends within a segment of another")]
+    Nested,
 }
 
 /// Reads big-endian fields off a slice.
@@ -75,7 +77,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).map_err(|_| Malformed::Name)
     }
 
-    fn end(self) -> Result<(), Malformed> {
+    pub(super) fn end(self) -> Result<(), Malformed> {
         if self.bytes.is_empty() { Ok(()) } else { Err(Malformed::Long { what: self.what }) }
     }
 }
@@ -108,6 +110,27 @@ pub(crate) enum Message<'a> {
         old: OldTuple<'a>,
     },
     Truncate(Truncate<'a>),
+    /// A segment of a transaction in progress begins.
+    StreamStart {
+        xid: u32,
+        /// Whether it is the transaction's first.
+        first: bool,
+    },
+    /// A transaction is committed that was sent while it was in progress.
+    StreamCommit {
+        xid: u32,
+        /// Start of the commit record.
+        commit_lsn: u64,
+        /// First byte after the commit record.
+        end_lsn: u64,
+        /// Microseconds since 2000-01-01 UTC.
+        committed_at: i64,
+    },
+    /// A sub-transaction of one in progress is aborted; where both numbers are the same, all of it.
+    StreamAbort {
+        xid: u32,
+        sub_xid: u32,
+    },
     /// Origin, Type and Message: nothing that rows depend on.
     Aside,
 }
@@ -249,6 +272,11 @@ impl<'a> Cells<'a> {
 impl<'a> Message<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (&tag, body) = bytes.split_first().ok_or(Malformed::Short { what: "message" })?;
+        Self::of(tag, body)
+    }
+
+    /// From what follows the message's type.
+    pub(crate) fn of(tag: u8, body: &'a [u8]) -> Result<Self, Malformed> {
         let reader = |what| Reader::new(body, what);
         match tag {
             b'I' => {
@@ -299,6 +327,25 @@ impl<'a> Message<'a> {
                 let mut reader = reader("Truncate");
                 let (count, _options) = (reader.u32()?, reader.u8()?);
                 Ok(Self::Truncate(Truncate { relations: reader, count }))
+            }
+            b'S' => {
+                let mut reader = reader("Stream Start");
+                let (xid, first) = (reader.u32()?, reader.u8()? == 1);
+                reader.end()?;
+                Ok(Self::StreamStart { xid, first })
+            }
+            b'c' => {
+                let mut reader = reader("Stream Commit");
+                let (xid, _flags, commit_lsn) = (reader.u32()?, reader.u8()?, reader.u64()?);
+                let (end_lsn, committed_at) = (reader.u64()?, reader.i64()?);
+                reader.end()?;
+                Ok(Self::StreamCommit { xid, commit_lsn, end_lsn, committed_at })
+            }
+            b'A' => {
+                let mut reader = reader("Stream Abort");
+                let (xid, sub_xid) = (reader.u32()?, reader.u32()?);
+                reader.end()?;
+                Ok(Self::StreamAbort { xid, sub_xid })
             }
             b'O' => {
                 let mut reader = reader("Origin");

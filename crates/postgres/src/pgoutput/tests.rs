@@ -21,6 +21,9 @@ use calve_core::{
 
 use super::{Decoder, LookedUp};
 use calve_core::cell_text;
+use calve_spool::Spools;
+
+mod in_progress;
 
 const TEXT: &str = include_str!("captures/text.hex");
 const BINARY: &str = include_str!("captures/binary.hex");
@@ -172,15 +175,26 @@ impl ChangeSink for Sink {
 
 /// Decodes messages, the primary key of `f` known.
 fn decode(messages: &[Vec<u8>], tables: &[SourceTable], sink: &mut Sink) -> Result<()> {
-    let mut decoder = Decoder::new(tables, false);
+    let mut decoder = Decoder::new(tables, false, Spools::new(std::env::temp_dir()));
     for message in messages {
-        if let Some((oid, true)) = decoder.followed(message) {
-            let primary_key = Some(vec!["a".into(), "b".into()]);
-            decoder.look_up(oid, LookedUp { primary_key, attributes: Arc::default() });
+        look_up(&mut decoder, message);
+        if let Some(mut replay) = decoder.message(message, sink)? {
+            while let Some(message) = replay.peek()? {
+                look_up(&mut decoder, message);
+                decoder.replayed(message, sink)?;
+                replay.advance();
+            }
+            decoder.end_replay(&replay, sink);
         }
-        decoder.message(message, sink)?;
     }
     Ok(())
+}
+
+fn look_up(decoder: &mut Decoder, message: &[u8]) {
+    if let Some((oid, true)) = decoder.followed(message) {
+        let primary_key = Some(vec!["a".into(), "b".into()]);
+        decoder.look_up(oid, LookedUp { primary_key, attributes: Arc::default() });
+    }
 }
 
 #[test]
@@ -272,7 +286,7 @@ fn a_shape_that_differs_stops_the_table_at_its_first_change() {
 fn a_primary_key_that_changed_under_full_identity_stops_the_table() {
     let tables = tables();
     let mut sink = Sink::new(&tables);
-    let mut decoder = Decoder::new(&tables, false);
+    let mut decoder = Decoder::new(&tables, false, Spools::new(std::env::temp_dir()));
     for message in messages(TEXT) {
         if let Some((oid, true)) = decoder.followed(&message) {
             let primary_key = Some(vec!["a".into()]);

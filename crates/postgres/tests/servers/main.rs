@@ -2,6 +2,7 @@
 
 mod database;
 mod identity;
+mod in_progress;
 mod login;
 mod membership;
 mod pipeline;

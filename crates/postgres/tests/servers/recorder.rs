@@ -63,6 +63,11 @@ impl Recorder {
         std::mem::take(&mut self.transactions)
     }
 
+    /// Changes of the transaction that is open.
+    pub(crate) fn changes(&self) -> usize {
+        self.log.len() + self.buffers.iter().flatten().map(RowBuffer::len).sum::<usize>()
+    }
+
     fn write_down(&mut self) {
         for (table, buffer) in self.tables.iter().zip(&mut self.buffers) {
             let Some(buffer) = buffer.take() else { continue };
