@@ -25,4 +25,5 @@ mod refusals;
 mod schema_changes;
 mod secrets;
 mod slots;
+mod transactions_in_progress;
 mod types;

@@ -8,8 +8,13 @@ pub(super) const SCRIPT: Script = Script {
     schema: SCHEMA,
     namespace: "public",
     kinds: &[KINDS],
-    // A dead process's connection is noticed by a failed write, at the latest after this.
-    settings: &[("wal_sender_timeout", "5s"), ("checkpoint_timeout", "30s")],
+    settings: &[
+        // A dead process's connection is noticed by a failed write, at the latest after this.
+        ("wal_sender_timeout", "5s"),
+        ("checkpoint_timeout", "30s"),
+        // The least there is: transactions beyond it are sent while they are in progress.
+        ("logical_decoding_work_mem", "64kB"),
+    ],
     begin,
 };
 
@@ -47,6 +52,7 @@ const KINDS: &[Kind] = &[
     Kind { name: "deletes", weight: 6, statements: delete },
     Kind { name: "rolled back", weight: 5, statements: roll_back },
     Kind { name: "big", weight: 1, statements: big },
+    Kind { name: "sent in progress", weight: 5, statements: in_progress },
     Kind { name: "documents", weight: 12, statements: document },
     Kind { name: "key changes", weight: 8, statements: key_change },
     Kind { name: "key swaps", weight: 8, statements: key_swap },
@@ -130,6 +136,28 @@ fn big(random: &mut Random, _: u64) -> String {
          update mixed set note = 'big'; delete from mixed where id % 3 = 0; update mixed set flag = not flag;
          insert into mixed select i, {MIXED_ROW} from generate_series(0, {MIXED_IDS}, 6) i on conflict do nothing;
          update accounts set balance = balance + {amount} where id = {id} + 1; commit"
+    )
+}
+
+/// More than the server keeps of a transaction before it sends it, with savepoints rolled back at several depths.
+fn in_progress(random: &mut Random, _: u64) -> String {
+    let (amount, id, first) = (random.between(1, 50), random.between(1, 60), random.below(MIXED_IDS));
+    let count = random.between(100, 400);
+    let rows = format!("id between {first} and {first} + {count}");
+    let (inner, outer) = (
+        random.pick(&["rollback to inner_one", "release inner_one"]),
+        random.pick(&["rollback to outer_one", "release outer_one"]),
+    );
+    let end = random.pick(&["commit", "commit", "commit", "rollback"]);
+    format!(
+        "begin; update accounts set balance = balance - {amount} where id = {id};
+         insert into mixed select i, {MIXED_ROW} from generate_series({first}, {first} + {count}) i on conflict do nothing;
+         savepoint outer_one; update mixed set note = repeat('outer ', 20) where {rows};
+         savepoint inner_one; delete from mixed where {rows} and id % 3 = 0; update mixed set big = -1, note = 'inner' where {rows}; {inner};
+         insert into mixed select i, {MIXED_ROW} from generate_series({first}, {first} + {count}, 4) i on conflict do nothing; {outer};
+         update mixed set flag = not flag where {rows};
+         savepoint gone; update accounts set balance = 0; truncate wiped_child; rollback to gone;
+         update accounts set balance = balance + {amount} where id = {id} + 1; {end}"
     )
 }
 
