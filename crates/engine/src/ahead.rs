@@ -119,7 +119,7 @@ impl<'a> Ahead<'a> {
             };
         }
         self.drive().await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn staging(

@@ -159,7 +159,7 @@ impl<'a> Committer<'a> {
             if !reshapes {
                 ahead.work(&manners).await;
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             biased;
