@@ -28,6 +28,7 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
             manage_publication: settings.manage_publication,
             load_parallelism: settings.load_parallelism,
             read_ahead_bytes: settings.memory.read_ahead(),
+            spill_dir: settings.spill_dir(),
             ..PostgresSettings::new(connect.with_application_name(application), &settings.pipeline)
         }),
         Address::MySql(connect) => {
@@ -36,6 +37,7 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
                 server_id: settings.server_id.unwrap_or(defaults.server_id),
                 load_parallelism: settings.load_parallelism,
                 read_ahead_bytes: settings.memory.read_ahead(),
+                spill_dir: settings.spill_dir(),
                 checkpoint_bytes: settings.checkpoint.bytes,
                 conversions: Conversions {
                     tinyint1_as_boolean: settings.tinyint1_as_boolean,

@@ -103,6 +103,9 @@ impl Stream {
                 self.block = None;
                 return Ok(());
             };
+            if !sink.has_room_for(body.len()) {
+                break;
+            }
             if let Some(message) = body.get(XLOG_DATA_HEADER..).filter(|_| tag == b'd')
                 && let Some((oid, full)) = self.decoder.followed(message)
                 && let Some(client) = client
@@ -133,6 +136,9 @@ impl Stream {
                 self.replay = None;
                 return Ok(());
             };
+            if !sink.has_room_for(message.len()) {
+                break;
+            }
             left = left.saturating_sub(message.len());
             if let Some((oid, full)) = self.decoder.followed(message)
                 && let Some(client) = client

@@ -150,7 +150,7 @@ fn killed_while_it_is_sent_and_while_it_is_handed_on() -> anyhow::Result<()> {
     let mut case = newest("killed_within")?;
     let spill = case.directory.path().join("spill");
     std::fs::create_dir(&spill)?;
-    case.pipeline = case.pipeline.variable("TMPDIR", &spill.display().to_string());
+    case.pipeline = case.pipeline.with(&format!("spill_dir: {}", spill.display()));
     case.once_and_same(&TABLES)?;
     // Left by a process that died in the moment of making it.
     std::fs::write(spill.join("calve-spool-left"), "")?;
@@ -259,7 +259,7 @@ fn in_progress_when_a_load_begins_and_committed_while_it_runs() -> anyhow::Resul
 fn a_directory_without_room_is_named_and_nothing_is_lost() -> anyhow::Result<()> {
     let mut case = newest("no_room")?;
     let spill = case.directory.path().join("missing");
-    case.pipeline = case.pipeline.variable("TMPDIR", &spill.display().to_string());
+    case.pipeline = case.pipeline.with(&format!("spill_dir: {}", spill.display()));
     let calve = case.pipeline.start()?;
     case.await_same(&TABLES)?;
     case.sql.run(&rows("a", 1_000, 150_000))?;

@@ -63,6 +63,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     address("catalog"),
     scalar("warehouse"),
     scalar("namespace"),
+    scalar("spill_dir"),
     scalar("memory"),
     scalar("checkpoint.interval"),
     scalar("checkpoint.rows"),

@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) into: PathBuf,
     pub(crate) warehouse: PathBuf,
     pub(crate) catalog: Catalog,
+    /// Where transactions wait that are too large for memory; None: in the directory of the pipeline's local state.
+    spill_dir: Option<PathBuf>,
     pub(crate) memory: Memory,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) commit_parallelism: usize,
@@ -176,6 +178,7 @@ impl Settings {
                 let count = parallelism(text)?;
                 memory.holds_connections(count).map(|()| count)
             }),
+            spill_dir: path(reader, "spill_dir", file),
             memory,
             files: Files {
                 compression: reader.value_or("files.compression", Compression::Zstd, compression),
@@ -220,6 +223,11 @@ impl Settings {
     /// The directory of the pipeline's local state.
     pub(crate) fn pipeline_dir(&self) -> PipelineDir {
         self.lake_dir().pipeline(&self.pipeline)
+    }
+
+    /// Where transactions wait that are too large for memory.
+    pub(crate) fn spill_dir(&self) -> PathBuf {
+        self.spill_dir.clone().unwrap_or_else(|| self.pipeline_dir().path().to_owned())
     }
 
     /// The source's address if there is one.

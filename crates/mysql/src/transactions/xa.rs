@@ -138,7 +138,7 @@ impl Transactions {
         let Some((_, spool)) = self.current.as_mut().and_then(|current| current.xa.as_mut()) else { return Ok(()) };
         spool.push(&[&[kind], body]).map_err(|error| {
             let message = format!(
-                "rows of a prepared transaction cannot be put aside in {}: make room there, or set TMPDIR",
+                "rows of a prepared transaction cannot be put aside in {}: make room there, or set spill_dir",
                 self.spools.directory().display()
             );
             Error::with_source(ErrorKind::Retry, message, error)

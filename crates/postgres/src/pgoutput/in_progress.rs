@@ -93,8 +93,8 @@ impl InProgress {
         }
         transaction.spool.push(&[xid, &[kind], body]).map_err(|error| {
             let message = format!(
-                "changes of a transaction in progress cannot be put aside in {}: make room there, or set TMPDIR to a \
-                 directory with room for the largest transactions",
+                "changes of a transaction in progress cannot be put aside in {}: make room there, or set spill_dir to \
+                 a directory with room for the largest transactions",
                 self.spools.directory().display()
             );
             Error::with_source(ErrorKind::Retry, message, error)

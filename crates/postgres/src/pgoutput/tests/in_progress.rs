@@ -235,5 +235,5 @@ fn a_directory_without_room_is_named() {
     let row = within(XID, &whole[3]);
     let error = (0..10_000).find_map(|_| send(&row).err()).expect("memory does for a few megabytes only");
     assert_eq!(error.kind(), ErrorKind::Retry);
-    assert!(error.to_string().contains("/nonexistent/spools") && error.to_string().contains("TMPDIR"), "{error}");
+    assert!(error.to_string().contains("/nonexistent/spools") && error.to_string().contains("spill_dir"), "{error}");
 }
