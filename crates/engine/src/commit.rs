@@ -151,9 +151,11 @@ impl<'a> Committer<'a> {
     /// The protocol, from where the rows are staged. Meanwhile what comes next is staged.
     async fn checkpoint(&mut self, sealed: Sealed, ahead: &mut Ahead<'_>) -> Step<()> {
         let began = self.environment.now();
+        // By the schemas that this checkpoint brings: the intent takes them out of the ledger, and the tables have them once it is
+        // committed.
+        let manners = self.manners();
         let intent = self.intend(sealed.start, &sealed.end)?; // 2
         let todo = intent.tables.iter().map(|part| part.table.clone()).collect();
-        let manners = self.manners();
         let reshapes = intent.tables.iter().flat_map(|part| &part.deltas).any(|delta| delta.reshapes);
         let ahead = async {
             if !reshapes {
