@@ -77,6 +77,12 @@ impl TableSchema {
                     let (from, to) = (&before.native.name, &column.native.name);
                     return ReadAgain(format!("column \"{}\" changed from {from} to {to}", column.name));
                 }
+                None if self.left_out.contains(&column.id) => {
+                    return ReadAgain(format!(
+                        "column \"{}\" was not in the log until now, and rows that were there have a value in it",
+                        column.name
+                    ));
+                }
                 None if !column.nullable => {
                     return ReadAgain(format!(
                         "column \"{}\" was added, and rows that were there have a value in it",
@@ -108,6 +114,7 @@ mod tests {
             table: TableName::new("shop", "t"),
             native_id: 1,
             character_set: None,
+            left_out: Vec::new(),
             columns,
             key: key.to_vec(),
         }
@@ -132,6 +139,13 @@ mod tests {
             assert_eq!(before.evolution(&next) == Evolution::Kept, kept, "{columns:?}");
         }
         let columns = [(1, "id", Long, false), (2, "a", Int, false), (3, "b", String, true)];
+        // A column that was computed, and becomes one like any other.
+        let before = TableSchema { left_out: vec![4], ..before };
+        let column = |id| schema(&[(1, "id", Long, false), (id, "c", String, true)], &[0]);
+        assert!(
+            matches!(before.evolution(&column(4)), Evolution::ReadAgain(why) if why.contains("\"c\" was not in the log"))
+        );
+        assert_eq!(before.evolution(&column(5)), Evolution::Kept);
         for (key, kept) in [(&[0][..], true), (&[1], false), (&[0, 1], false), (&[], false)] {
             assert_eq!(before.evolution(&schema(&columns, key)) == Evolution::Kept, kept, "{key:?}");
         }

@@ -150,8 +150,14 @@ mod tests {
             native: NativeType::new(0, 0, ""),
         });
         let (columns, key) = (columns.collect(), (0..cells.len()).collect());
-        let schema =
-            Arc::new(TableSchema { table: TableName::new("d", "t"), native_id: 0, character_set: None, columns, key });
+        let schema = Arc::new(TableSchema {
+            table: TableName::new("d", "t"),
+            native_id: 0,
+            character_set: None,
+            left_out: Vec::new(),
+            columns,
+            key,
+        });
         let mut buffer = RowBuffer::new(Arc::clone(&schema));
         for (at, (_, push, _)) in cells.iter().enumerate() {
             push(buffer.image(at));

@@ -186,6 +186,10 @@ pub struct TableSchema {
     /// (MySQL: the default of the table).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub character_set: Option<String>,
+    /// Numbers of columns that the source has beside these and its log does not carry, though rows have values in them (Postgres:
+    /// generated columns).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<u32>,
     /// In the source's order, at least one.
     pub columns: Vec<Column>,
     /// Indexes into `columns` of the replica identity, in its own order; empty where the table has none.

@@ -32,7 +32,14 @@ fn schema() -> Arc<TableSchema> {
         native: NativeType::new(0, -1, ""),
     };
     let columns = TYPES.iter().enumerate().map(column).collect();
-    Arc::new(TableSchema { table: TableName::new("s", "t"), native_id: 1, character_set: None, columns, key: vec![0] })
+    Arc::new(TableSchema {
+        table: TableName::new("s", "t"),
+        native_id: 1,
+        character_set: None,
+        left_out: Vec::new(),
+        columns,
+        key: vec![0],
+    })
 }
 
 /// A cell that depends on the row only, so that the arrays can be checked by row number. Every third is NULL.
@@ -173,6 +180,7 @@ fn keys_are_equal_only_when_they_are_the_same() {
         table: TableName::new("s", "t"),
         native_id: 1,
         character_set: None,
+        left_out: Vec::new(),
         columns: columns.into(),
         key: vec![1, 0],
     });

@@ -28,6 +28,7 @@ pub(crate) fn schema() -> Arc<TableSchema> {
         table: TableName::new("public", "t"),
         native_id: 1,
         character_set: None,
+        left_out: Vec::new(),
         columns,
         key: vec![2, 1],
     })

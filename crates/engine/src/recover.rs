@@ -280,6 +280,7 @@ mod tests {
             table: name.clone(),
             native_id: 0,
             character_set: None,
+            left_out: Vec::new(),
             columns: Vec::new(),
             key: Vec::new(),
         };

@@ -184,7 +184,14 @@ mod tests {
 
     fn table(columns: Vec<Column>) -> TableSchema {
         let key = columns.iter().position(|column| column.id == 1).into_iter().collect();
-        TableSchema { table: TableName::new("public", "t"), native_id: 1, character_set: None, columns, key }
+        TableSchema {
+            table: TableName::new("public", "t"),
+            native_id: 1,
+            character_set: None,
+            left_out: Vec::new(),
+            columns,
+            key,
+        }
     }
 
     fn base() -> TableSchema {

@@ -182,7 +182,14 @@ mod tests {
     }
 
     fn table(columns: Vec<Column>, key: Vec<usize>) -> TableSchema {
-        TableSchema { table: TableName::new("public", "t"), native_id: 1, character_set: None, columns, key }
+        TableSchema {
+            table: TableName::new("public", "t"),
+            native_id: 1,
+            character_set: None,
+            left_out: Vec::new(),
+            columns,
+            key,
+        }
     }
 
     fn base() -> TableSchema {

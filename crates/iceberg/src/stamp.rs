@@ -367,6 +367,7 @@ mod tests {
             table: table(),
             native_id: 7,
             character_set: None,
+            left_out: Vec::new(),
             columns: vec![Column {
                 id: 0,
                 name: String::from("id"),

@@ -71,7 +71,7 @@ impl CatalogTable {
             (Ok(columns), Some(key)) => {
                 let character_set = charset::of_collation(&self.collation);
                 let table = self.table.clone();
-                Ok(Arc::new(TableSchema { table, native_id: 0, character_set, columns, key }))
+                Ok(Arc::new(TableSchema { table, native_id: 0, character_set, left_out: Vec::new(), columns, key }))
             }
             _ => Err(missing(&self.table)),
         }

@@ -65,8 +65,14 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         nullable: false,
         native: NativeType::new(20, -1, "bigint"),
     };
-    let schema =
-        TableSchema { table: table.clone(), native_id: 16_400, character_set: None, columns: vec![key], key: vec![0] };
+    let schema = TableSchema {
+        table: table.clone(),
+        native_id: 16_400,
+        character_set: None,
+        left_out: Vec::new(),
+        columns: vec![key],
+        key: vec![0],
+    };
     let delta = StagedDelta {
         replace: false,
         reshapes: false,

@@ -18,12 +18,15 @@ pub(crate) struct Attribute {
     /// Rows that were there when it was added may have a value in it: it has a default, or is NOT NULL, an identity or
     /// generated. A default that was set later looks the same.
     pub(crate) filled: bool,
+    /// It is computed, and rows in the log do not have it.
+    pub(crate) generated: bool,
 }
 
 const ATTRIBUTES: &str = "SELECT a.attnum, a.attname::text, a.atttypid, a.atttypmod, \
        pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
        COALESCE(base.oid, a.atttypid), COALESCE(base.modifier, a.atttypmod), a.attisdropped, \
-       a.attnotnull OR a.atthasdef OR a.atthasmissing OR a.attidentity::text <> '' OR a.attgenerated::text <> '' \
+       a.attnotnull OR a.atthasdef OR a.atthasmissing OR a.attidentity::text <> '' OR a.attgenerated::text <> '', \
+       a.attgenerated::text <> '' \
   FROM pg_catalog.pg_attribute a LEFT JOIN LATERAL ( \
        WITH RECURSIVE step (oid, modifier, depth) AS ( \
            SELECT a.atttypid, a.atttypmod, 0 \
@@ -48,5 +51,5 @@ fn attribute(row: &Row) -> std::result::Result<Attribute, tokio_postgres::Error>
         nullable: !row.try_get::<_, bool>(5)?,
         native: NativeType::new(row.try_get(2)?, row.try_get(3)?, row.try_get::<_, String>(4)?),
     };
-    Ok(Attribute { column, dropped: row.try_get(8)?, filled: row.try_get(9)? })
+    Ok(Attribute { column, dropped: row.try_get(8)?, filled: row.try_get(9)?, generated: row.try_get(10)? })
 }

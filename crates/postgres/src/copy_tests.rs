@@ -14,6 +14,7 @@ fn schema() -> Arc<TableSchema> {
         table: TableName::new("public", "t"),
         native_id: 20_000,
         character_set: None,
+        left_out: Vec::new(),
         columns: vec![
             column("id", ColumnType::Long, oid::INT8),
             column("note", ColumnType::String, oid::TEXT),

@@ -49,6 +49,7 @@ impl Relation {
             table: self.table.clone(),
             native_id: self.oid,
             character_set: None,
+            left_out: self.left_out.clone(),
             columns: self.columns.clone(),
             key,
         }))

@@ -67,6 +67,8 @@ pub(crate) struct Relation {
     pub(crate) columns: Vec<Column>,
     /// Names of generated columns, which are neither loaded nor streamed.
     pub(crate) generated: Vec<String>,
+    /// Their numbers.
+    pub(crate) left_out: Vec<u32>,
     pub(crate) primary_key: Option<KeyIndex>,
     pub(crate) identity_index: Option<KeyIndex>,
     /// Whether a value may lie outside its row.
@@ -156,6 +158,7 @@ impl Relation {
         for row in client.query(COLUMNS, &[&oid]).await.map_err(failed)? {
             let (column, generated) = column(&row).map_err(failed)?;
             if generated {
+                relation.left_out.push(column.id);
                 relation.generated.push(column.name);
             } else {
                 relation.columns.push(column);
@@ -201,6 +204,7 @@ impl Relation {
             user: row.try_get(11)?,
             columns: Vec::new(),
             generated: Vec::new(),
+            left_out: Vec::new(),
             primary_key: None,
             identity_index: None,
             leaves: Vec::new(),

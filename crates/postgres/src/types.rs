@@ -3,7 +3,7 @@
 //! The type is decided once, when a table is described, from the base type under any domain. What has no type of its own
 //! in the lake is kept as the text that the server prints for it, so nothing is lost.
 
-use calve_core::ColumnType;
+use calve_core::{ColumnType, NativeType};
 
 /// Numbers of built-in types (`pg_type.oid`), fixed for ever by Postgres.
 pub(crate) mod oid {
@@ -49,21 +49,75 @@ pub(crate) fn column_type(base: u32, modifier: i32) -> ColumnType {
 }
 
 /// `numeric(p,s)` where a 128-bit decimal holds every such number, exact text otherwise.
-///
-/// The modifier is `(p << 16 | s & 0x7ff) + 4`, with `s` in 11 bits of two's complement (`numeric.c`, `make_numeric_typmod`).
 fn numeric_type(modifier: i32) -> ColumnType {
-    let Some(packed) = modifier.checked_sub(4).filter(|packed| *packed >= 0) else { return ColumnType::String };
-    let precision = (packed >> 16) & 0xffff;
-    let scale = ((packed & 0x7ff) ^ 1024) - 1024;
+    let Some((precision, scale)) = numeric_modifier(modifier) else { return ColumnType::String };
     match (u8::try_from(precision), u8::try_from(scale)) {
         (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => ColumnType::Decimal { precision, scale },
         _ => ColumnType::String,
     }
 }
 
+/// Precision and scale of a numeric, where it has them. The modifier is `(p << 16 | s & 0x7ff) + 4`, with `s` in 11 bits of
+/// two's complement (`numeric.c`, `make_numeric_typmod`).
+fn numeric_modifier(modifier: i32) -> Option<(i32, i32)> {
+    let packed = modifier.checked_sub(4).filter(|packed| *packed >= 0)?;
+    Some(((packed >> 16) & 0xffff, ((packed & 0x7ff) ^ 1024) - 1024))
+}
+
+/// A type that came with Postgres and has no base type, by its numbers alone, named as `format_type` names it.
+///
+/// Of those that a column is followed to when its type grows; of any other the name is its number.
+pub(crate) fn built_in(id: u32, modifier: i32) -> NativeType {
+    let precision = |name: &str, zone: &str| match modifier {
+        ..0 => format!("{name}{zone}"),
+        digits => format!("{name}({digits}){zone}"),
+    };
+    let name = match id {
+        oid::INT2 => "smallint".to_owned(),
+        oid::INT4 => "integer".to_owned(),
+        oid::INT8 => "bigint".to_owned(),
+        oid::FLOAT4 => "real".to_owned(),
+        oid::FLOAT8 => "double precision".to_owned(),
+        oid::TEXT => "text".to_owned(),
+        oid::VARCHAR if modifier >= 4 => format!("character varying({})", modifier - 4),
+        oid::VARCHAR => "character varying".to_owned(),
+        oid::NUMERIC => match numeric_modifier(modifier) {
+            Some((precision, scale)) => format!("numeric({precision},{scale})"),
+            None => "numeric".to_owned(),
+        },
+        oid::TIME => precision("time", " without time zone"),
+        oid::TIMESTAMP => precision("timestamp", " without time zone"),
+        oid::TIMESTAMPTZ => precision("timestamp", " with time zone"),
+        other => format!("type {other}"),
+    };
+    NativeType::new(id, modifier, name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As `select format_type(oid, modifier)` prints them.
+    #[test]
+    fn built_in_types_are_named_as_the_server_names_them() {
+        for (id, modifier, name) in [
+            (oid::INT2, -1, "smallint"),
+            (oid::INT4, -1, "integer"),
+            (oid::INT8, -1, "bigint"),
+            (oid::FLOAT4, -1, "real"),
+            (oid::FLOAT8, -1, "double precision"),
+            (oid::TEXT, -1, "text"),
+            (oid::VARCHAR, -1, "character varying"),
+            (oid::VARCHAR, 24, "character varying(20)"),
+            (oid::NUMERIC, -1, "numeric"),
+            (oid::NUMERIC, (12 << 16 | 2) + 4, "numeric(12,2)"),
+            (oid::TIME, 3, "time(3) without time zone"),
+            (oid::TIMESTAMP, -1, "timestamp without time zone"),
+            (oid::TIMESTAMPTZ, 0, "timestamp(0) with time zone"),
+        ] {
+            assert_eq!(built_in(id, modifier), NativeType::new(id, modifier, name));
+        }
+    }
 
     #[test]
     fn numerics_are_decimals_where_all_of_them_fit() {

@@ -108,6 +108,7 @@ pub fn schema(native: impl Fn(Cell) -> NativeType) -> Arc<TableSchema> {
         columns,
         key: vec![0],
         character_set: None,
+        left_out: Vec::new(),
     })
 }
 

@@ -21,6 +21,7 @@ fn schema(columns: Vec<Column>, key: &[usize]) -> Arc<TableSchema> {
         table: TableName::new("public", "t"),
         native_id: 1,
         character_set: None,
+        left_out: Vec::new(),
         columns,
         key: key.to_vec(),
     })

@@ -263,6 +263,7 @@ async fn a_load_evolves_the_schema() {
         table: table(),
         native_id: 1,
         character_set: None,
+        left_out: Vec::new(),
         columns: vec![
             column("id", ColumnType::Long, false),
             column("paid", ColumnType::Boolean, true),
@@ -314,6 +315,7 @@ async fn changes_evolve_the_schema() {
         table: table(),
         native_id: 1,
         character_set: None,
+        left_out: Vec::new(),
         columns: vec![
             column("id", ColumnType::Long, false),
             column("name", ColumnType::String, true),

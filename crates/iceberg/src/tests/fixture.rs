@@ -88,7 +88,14 @@ pub(super) fn column(name: &str, ty: ColumnType, nullable: bool) -> Column {
 
 pub(super) fn schema() -> Arc<TableSchema> {
     let columns = vec![column("id", ColumnType::Long, false), column("name", ColumnType::String, true)];
-    Arc::new(TableSchema { table: table(), native_id: 1, character_set: None, columns, key: vec![0] })
+    Arc::new(TableSchema {
+        table: table(),
+        native_id: 1,
+        character_set: None,
+        left_out: Vec::new(),
+        columns,
+        key: vec![0],
+    })
 }
 
 pub(super) fn at(lsn: u64) -> Position {

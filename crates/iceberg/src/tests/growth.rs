@@ -53,7 +53,14 @@ fn changed(changes: usize) -> Arc<TableSchema> {
         column("x", ColumnType::Decimal { precision: if changes > 2 { 20 } else { 4 }, scale: 2 }, true),
     ];
     columns.extend((3..changes).map(|n| column(&format!("added{n}"), ColumnType::Int, true)));
-    Arc::new(TableSchema { table: table(), native_id: 1, character_set: None, columns, key: vec![0] })
+    Arc::new(TableSchema {
+        table: table(),
+        native_id: 1,
+        character_set: None,
+        left_out: Vec::new(),
+        columns,
+        key: vec![0],
+    })
 }
 
 /// One row of that table, all of whose numbers are `i`.

@@ -28,7 +28,14 @@ fn schema() -> Arc<TableSchema> {
         column("name", ColumnType::String, false),
         column("id", ColumnType::Long, false),
     ];
-    Arc::new(TableSchema { table: table(), native_id: 1, character_set: None, columns, key: vec![2, 1] })
+    Arc::new(TableSchema {
+        table: table(),
+        native_id: 1,
+        character_set: None,
+        left_out: Vec::new(),
+        columns,
+        key: vec![2, 1],
+    })
 }
 
 struct History {

@@ -38,7 +38,14 @@ impl Fixture {
             native: NativeType::new(0, -1, "native"),
         });
         let table = TableName::new("public", "t");
-        let source = TableSchema { table, native_id: 1, character_set: None, columns: columns.collect(), key };
+        let source = TableSchema {
+            table,
+            native_id: 1,
+            character_set: None,
+            left_out: Vec::new(),
+            columns: columns.collect(),
+            key,
+        };
         let creation = TableCreation::builder()
             .name("t".to_owned())
             .location(format!("file://{}", dir.display()))

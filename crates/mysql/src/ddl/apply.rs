@@ -219,8 +219,8 @@ impl<'a> Table<'a> {
         }
         let place = |id: &u32| drafts.iter().position(|draft| draft.id == *id);
         let key = key.iter().filter_map(place).collect();
-        let TableSchema { table, native_id, .. } = self.schema.clone();
-        Ok(TableSchema { table, native_id, character_set, columns, key })
+        let TableSchema { table, native_id, left_out, .. } = self.schema.clone();
+        Ok(TableSchema { table, native_id, character_set, left_out, columns, key })
     }
 
     fn conversions(&self) -> Conversions {

@@ -13,7 +13,14 @@ fn schema(flavour: Flavour, columns: &str) -> TableSchema {
     let id = types::column(flavour, &Conversions::default(), "id", &ty, &[attribute::NOT_NULL], true).unwrap();
     let columns_so_far = vec![calve_core::Column { id: 1, ..id }];
     let character_set = Some("utf8mb4".to_owned());
-    let key = TableSchema { table: table("d.t"), native_id: 0, character_set, columns: columns_so_far, key: vec![0] };
+    let key = TableSchema {
+        table: table("d.t"),
+        native_id: 0,
+        character_set,
+        left_out: Vec::new(),
+        columns: columns_so_far,
+        key: vec![0],
+    };
     let sql = format!("ALTER TABLE t ADD ({columns})");
     let change = altered(&key, &sql, Session { flavour, ..STRICT }).unwrap_or_else(|error| panic!("{sql}: {error}"));
     TableSchema::clone(&change.expect("columns were added").schema)

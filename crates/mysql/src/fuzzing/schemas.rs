@@ -122,6 +122,7 @@ pub(super) fn fitting(map: &TableMap<'_>, choices: &mut Choices<'_>) -> Arc<Tabl
         table: TableName::new(map.database, map.table),
         native_id: 0,
         character_set: None,
+        left_out: Vec::new(),
         columns,
         key,
     })

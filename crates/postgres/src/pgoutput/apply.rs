@@ -368,5 +368,12 @@ fn corrupt(what: impl std::fmt::Display) -> Error {
 /// Stands in for the schema of relations that nobody follows.
 fn no_schema() -> Arc<TableSchema> {
     let table = calve_core::TableName::new("", "");
-    Arc::new(TableSchema { table, native_id: 0, character_set: None, columns: Vec::new(), key: Vec::new() })
+    Arc::new(TableSchema {
+        table,
+        native_id: 0,
+        character_set: None,
+        left_out: Vec::new(),
+        columns: Vec::new(),
+        key: Vec::new(),
+    })
 }

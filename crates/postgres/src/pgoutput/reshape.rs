@@ -10,7 +10,7 @@ use calve_core::{Column, SchemaChange, TableSchema};
 
 use super::plan::{Shape, ShapeColumn};
 use crate::attributes::Attribute;
-use crate::types::oid;
+use crate::types::{built_in, column_type, oid};
 
 /// The schema that rows of this shape have; None where it is the present one. The error says why it cannot be told, or why
 /// rows in the lake cannot be what they are at the source.
@@ -32,7 +32,7 @@ pub(super) fn reshape(
         };
         return match schema.columns.iter().find(replaced).filter(|_| numbered) {
             Some(column) => Err(format!("column {} was dropped and added again", column.name)),
-            None => Ok(None),
+            None => Ok(with_left_out(schema, attributes)),
         };
     }
     let mut change = Change { schema, shape, attributes, last: 0, existing_rows: None };
@@ -49,8 +49,27 @@ pub(super) fn reshape(
     let key = schema.key_columns().map(place).collect::<Option<Vec<_>>>();
     let key = key.ok_or("a column of its key was dropped")?;
     let existing_rows = change.existing_rows.take();
-    let next = TableSchema { columns, key, ..schema.clone() };
+    let mut left_out = left_out(schema, attributes);
+    left_out.retain(|id| columns.iter().all(|column| column.id != *id));
+    let next = TableSchema { columns, key, left_out, ..schema.clone() };
     Ok(Some(SchemaChange { schema: Arc::new(next), existing_rows }))
+}
+
+/// The schema with the columns that the log does not carry, where these became more. It is kept with the table's rows: a column
+/// that is computed no longer looks like one that was added.
+fn with_left_out(schema: &TableSchema, attributes: &[Attribute]) -> Option<SchemaChange> {
+    let before = schema.left_out.len();
+    let left_out = left_out(schema, attributes);
+    let schema = TableSchema { left_out, ..schema.clone() };
+    (schema.left_out.len() > before).then(|| SchemaChange { schema: Arc::new(schema), existing_rows: None })
+}
+
+/// Numbers of the columns that rows in the log do not have, those of before included.
+fn left_out(schema: &TableSchema, attributes: &[Attribute]) -> Vec<u32> {
+    let mut left_out = schema.left_out.clone();
+    let computed = attributes.iter().filter(|now| now.generated && !now.dropped).map(|now| now.column.id);
+    left_out.extend(computed.filter(|id| !schema.left_out.contains(id)));
+    left_out
 }
 
 struct Change<'a> {
@@ -92,16 +111,20 @@ impl Change<'_> {
         let has = (column.type_oid, column.modifier);
         let mut next = before.clone();
         if had != has {
-            let Some(now) = now.filter(|now| (now.column.native.id, now.column.native.modifier) == has) else {
-                return Err(format!("the type of column {} changed more than once", column.name));
+            let now = now.filter(|now| (now.column.native.id, now.column.native.modifier) == has);
+            let (ty, native) = match now {
+                Some(now) => (now.column.ty.clone(), now.column.native.clone()),
+                // It changed once more since, and the type in between is one whose numbers say all of it.
+                None if keeps_values(had, has) => (column_type(has.0, has.1), built_in(has.0, has.1)),
+                None => return Err(format!("the type of column {} changed more than once", column.name)),
             };
             if !keeps_values(had, has) {
                 self.existing_rows.get_or_insert(format!(
                     "the type of column {} changed from {} to {}",
-                    column.name, before.native.name, now.column.native.name
+                    column.name, before.native.name, native.name
                 ));
             }
-            (next.ty, next.native) = (now.column.ty.clone(), now.column.native.clone());
+            (next.ty, next.native) = (ty, native);
         }
         next.name.clone_from(&column.name);
         next.nullable |= now.is_some_and(|now| now.column.nullable);
@@ -187,7 +210,14 @@ mod tests {
 
     fn schema(columns: &[Named]) -> TableSchema {
         let columns = columns.iter().map(column).collect();
-        TableSchema { table: TableName::new("public", "t"), native_id: 9, character_set: None, columns, key: vec![0] }
+        TableSchema {
+            table: TableName::new("public", "t"),
+            native_id: 9,
+            character_set: None,
+            left_out: Vec::new(),
+            columns,
+            key: vec![0],
+        }
     }
 
     fn shape(columns: &[Named]) -> Shape {
@@ -202,12 +232,17 @@ mod tests {
 
     /// The catalog: what is dropped, and what is there.
     fn attributes(dropped: &[u32], columns: &[Named]) -> Vec<Attribute> {
-        let there =
-            |named: &Named| Attribute { column: column(named), dropped: false, filled: named.1.starts_with("filled") };
+        let there = |named: &Named| Attribute {
+            column: column(named),
+            dropped: false,
+            filled: named.1.starts_with("filled"),
+            generated: named.1.starts_with("computed"),
+        };
         let gone = |&id: &u32| Attribute {
             column: column(&(id, "........pg.dropped........", 0, -1)),
             dropped: true,
             filled: false,
+            generated: false,
         };
         let mut all: Vec<_> = dropped.iter().map(gone).chain(columns.iter().map(there)).collect();
         all.sort_by_key(|attribute| attribute.column.id);
@@ -262,6 +297,12 @@ mod tests {
         assert_eq!(became(&[ID, NAME, PRICE], &[], &[ID, title, PRICE]), Ok(None));
         assert_eq!(became(&[ID, NAME, PRICE], &[2], &[ID, PRICE]), Ok(None));
         assert_eq!(kept(&[ID, NAME, PRICE, note], &[2], &[ID, PRICE, note]), named(&[ID, NAME, PRICE, note]));
+        // A type on its way to a wider one.
+        let wider = |digits: i32| (3, "price", oid::NUMERIC, NUMERIC_10_2 + (digits << 16));
+        let seen = [ID, NAME, wider(2)];
+        let change = became(&seen, &[], &[ID, NAME, wider(5)]).unwrap().expect("the type is another");
+        assert_eq!((change.existing_rows, change.schema.columns[2].native.name.as_str()), (None, "numeric(12,2)"));
+        assert_eq!(change.schema.columns[2].ty, ColumnType::Decimal { precision: 12, scale: 2 });
         for (seen, dropped, now, why) in [
             // Added and gone again, or renamed twice.
             (vec![ID, NAME, PRICE, note], vec![4], vec![ID, NAME, PRICE], "gone again"),
@@ -281,6 +322,12 @@ mod tests {
                 vec![ID, NAME, (3, "price", oid::INT8, -1)],
                 "more than once",
             ),
+            (
+                vec![ID, (2, "name", oid::VARCHAR, 14), PRICE],
+                vec![],
+                vec![ID, (2, "name", oid::VARCHAR, 24), PRICE],
+                "more than once",
+            ),
             (vec![NAME, PRICE], vec![1], vec![NAME, PRICE], "key"),
         ] {
             let error = became(&seen, &dropped, &now).unwrap_err();
@@ -296,6 +343,16 @@ mod tests {
             let change = became(&seen, &[], &seen).unwrap().unwrap();
             assert!(change.existing_rows.unwrap().contains(why));
         }
+        // A computed column is in the catalog only, until it is one like any other.
+        let all = [ID, NAME, PRICE];
+        let now = [ID, NAME, PRICE, (4, "computed", oid::INT4, -1)];
+        let known = became(&all, &[], &now).unwrap().expect("a column more is left out").schema;
+        assert_eq!((&known.columns, &known.left_out), (&schema(&all).columns, &vec![4]));
+        assert_eq!(reshape(&known, &shape(&all), &attributes(&[], &now)), Ok(None));
+        let plain = [ID, NAME, PRICE, (4, "plain", oid::INT4, -1)];
+        let change = reshape(&known, &shape(&plain), &attributes(&[], &plain)).unwrap().expect("the shape is another");
+        assert!(change.schema.left_out.is_empty());
+        assert!(matches!(known.evolution(&change.schema), Evolution::ReadAgain(why) if why.contains("plain")));
         // Without numbers nothing can be told.
         let mut old = schema(&[ID, NAME, PRICE]);
         old.columns[1].id = 0;

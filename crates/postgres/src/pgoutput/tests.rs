@@ -70,6 +70,7 @@ fn table(name: &str, native_id: u32, columns: &[(&str, ColumnType, u32, i32, boo
         table: name.clone(),
         native_id,
         character_set: None,
+        left_out: Vec::new(),
         columns: columns.collect(),
         key: key.to_vec(),
     };

@@ -292,6 +292,7 @@ fn schema(index: usize, changes: usize) -> TableSchema {
         table: table_name(index),
         native_id,
         character_set: None,
+        left_out: Vec::new(),
         columns: vec![column(1, "id", false), column(2, &format!("value{names}"), nullable)],
         key: vec![0],
     }

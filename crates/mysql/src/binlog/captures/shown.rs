@@ -28,7 +28,14 @@ pub(super) fn tables(text: &str) -> Vec<Table> {
         if tag == "table" {
             let table = TableName::new("cap", fields[0].clone().unwrap());
             tables.push((
-                TableSchema { table, native_id: 0, character_set: None, columns: Vec::new(), key: Vec::new() },
+                TableSchema {
+                    table,
+                    native_id: 0,
+                    character_set: None,
+                    left_out: Vec::new(),
+                    columns: Vec::new(),
+                    key: Vec::new(),
+                },
                 vec![],
                 vec![],
             ));
