@@ -181,6 +181,13 @@ impl Pipeline {
         TableState::find(&status, table).with_context(|| format!("status names no table {table}: {status}"))
     }
 
+    /// The states of all tables, by the names that `status --json` gives them.
+    pub fn states(&self) -> anyhow::Result<BTreeMap<String, TableState>> {
+        let status = self.status()?;
+        let listed = status.get("tables").and_then(Value::as_array).context("status lists no tables")?;
+        Ok(listed.iter().filter_map(|entry| Some((name_of(entry.get("table")?), TableState::of(entry)?))).collect())
+    }
+
     /// Waits until the table is in a state.
     pub fn await_state(&self, table: &str, state: &str) -> anyhow::Result<TableState> {
         let mut last = None;
@@ -209,9 +216,14 @@ impl TableState {
     fn find(status: &Value, table: &str) -> Option<Self> {
         let listed = status.get("tables")?.as_array()?;
         let found = listed.iter().find(|entry| entry.get("table").is_some_and(|name| name_of(name) == table))?;
-        let state = found.get("state")?.as_str()?.to_owned();
+        Self::of(found)
+    }
+
+    /// Of an entry of the list.
+    fn of(entry: &Value) -> Option<Self> {
+        let state = entry.get("state")?.as_str()?.to_owned();
         let reason =
-            found.get("reason").filter(|reason| !reason.is_null()).map(ToString::to_string).unwrap_or_default();
+            entry.get("reason").filter(|reason| !reason.is_null()).map(ToString::to_string).unwrap_or_default();
         Some(Self { state, reason })
     }
 }

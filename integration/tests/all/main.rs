@@ -18,6 +18,7 @@ mod identities;
 mod key_types;
 mod loads;
 mod memory;
+mod migrations;
 mod mysql;
 mod names;
 mod recovery;

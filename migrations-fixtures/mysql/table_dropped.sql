@@ -1,0 +1,14 @@
+-- A table that was dropped stays in the lake as it was.
+
+-- before
+create table t (id int primary key, v varchar(10));
+insert into t values (1, 'a');
+
+-- change
+insert into t values (2, 'b');
+
+-- change
+drop table t;
+
+-- after
+select 1;
