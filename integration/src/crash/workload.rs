@@ -150,6 +150,13 @@ mod tests {
              update accounts set balance = balance + 7 where id = 2; xa end 'w0-1'; xa prepare 'w0-1'",
         )?;
         drop(sql);
+        // Of which a number must never be committed.
+        for n in 0..6 {
+            Sql::connect(&url)?.run(&format!(
+                "xa start 'w0-never{n}'; update accounts set balance = 0 where id = 10 + {n}; xa end 'w0-never{n}';
+                 xa prepare 'w0-never{n}'"
+            ))?;
+        }
         let mut load = Load::new(script, url.clone(), &mut random);
         for how in [Stop::Kill, Stop::Immediate, Stop::Fast] {
             let running = load.start();

@@ -91,7 +91,7 @@ fn begin(sql: &mut Sql, random: &mut Random, writer: u64) -> anyhow::Result<()> 
         if let Some(id) = row[3].as_deref().filter(|id| id.starts_with(&format!("w{writer}-"))) {
             // MariaDB that was killed can have prepared a transaction that its log does not hold; committed, its rows would
             // be in no log.
-            let commits = random.chance(50) && sql.kind() != ServerKind::MariaDb;
+            let commits = random.chance(50) && sql.kind() != ServerKind::MariaDb && !id.contains(NEVER);
             let decision = if commits { "commit" } else { "rollback" };
             let id = sql.literal(id);
             sql.run(&format!("xa {decision} {id}"))?;
@@ -142,21 +142,24 @@ fn across_statements(random: &mut Random) -> String {
     )
 }
 
-/// `statements` prepared under a name of the writer's own, then `decided`.
-fn by_xa(random: &mut Random, writer: u64, statements: &str, decided: &str) -> String {
-    let id = format!("'w{writer}-{}'", random.below(1 << 40));
+/// In the names of prepared transactions that must never be committed, whoever decides them.
+const NEVER: &str = "never";
+
+/// `statements` prepared under a name of the writer's own that holds `mark`, then `decided`.
+fn by_xa(random: &mut Random, writer: u64, mark: &str, statements: &str, decided: &str) -> String {
+    let id = format!("'w{writer}-{mark}{}'", random.below(1 << 40));
     let decided = decided.replace("ID", &id);
     format!("xa start {id}; {statements}; xa end {id}; xa prepare {id}; {decided}")
 }
 
 fn transfer_by_xa(random: &mut Random, writer: u64) -> String {
     let (amount, from, to) = (random.between(1, 100), random.between(1, 61), random.between(1, 61));
-    by_xa(random, writer, &transfer_statements(amount, from, to), "xa commit ID")
+    by_xa(random, writer, "", &transfer_statements(amount, from, to), "xa commit ID")
 }
 
 fn xa_across(random: &mut Random, writer: u64) -> String {
     let statements = across_statements(random);
-    by_xa(random, writer, &statements, "xa commit ID")
+    by_xa(random, writer, "", &statements, "xa commit ID")
 }
 
 fn xa_rolled_back(random: &mut Random, writer: u64) -> String {
@@ -164,7 +167,7 @@ fn xa_rolled_back(random: &mut Random, writer: u64) -> String {
     let statements = format!(
         "update accounts set balance = 0 where id < 5; update mixed set note = 'never seen' where id between {first} and {first} + 20"
     );
-    by_xa(random, writer, &statements, "xa rollback ID")
+    by_xa(random, writer, NEVER, &statements, "xa rollback ID")
 }
 
 /// Prepared for longer than most processes of calve live here.
@@ -172,7 +175,7 @@ fn xa_held(random: &mut Random, writer: u64) -> String {
     let statements = across_statements(random);
     let held_ms = random.between(300, 1_500);
     let decision = if random.chance(70) { "commit" } else { "rollback" };
-    by_xa(random, writer, &statements, &format!("do sleep({held_ms}e-3); xa {decision} ID"))
+    by_xa(random, writer, "", &statements, &format!("do sleep({held_ms}e-3); xa {decision} ID"))
 }
 
 fn insert(random: &mut Random, _: u64) -> String {
