@@ -63,9 +63,11 @@ def start_own_engine():
     argv += ["--bridge=none", "--iptables=false", "--ip6tables=false"]
     (directory / "dockerd.pid").unlink(missing_ok=True)
     _forget_dead_containerd(directory / "run")
+    # It outlives whoever starts it, and so the temporary directory of a test run or a benchmark.
+    environment = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
     with open(directory / "dockerd.log", "w", encoding="utf-8") as log:
         daemon = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/", env=environment
         )
     write_json(directory / "dockerd.json", {"pid": daemon.pid, "pid_start": process_start(daemon.pid)})
     deadline = time.monotonic() + 20
