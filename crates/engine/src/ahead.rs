@@ -21,7 +21,7 @@ use crate::weight::Weight;
 pub(crate) type StagedTables = Vec<(TableIndex, StagedDelta)>;
 
 /// How a table's rows are staged.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Manner {
     /// Not at all.
     pub(crate) stopped: bool,
@@ -32,7 +32,6 @@ pub(crate) struct Manner {
 }
 
 /// Writes the files of a session's tables.
-#[derive(Clone)]
 pub(crate) struct Stager<'a> {
     pub(crate) writer: &'a dyn DeltaWriter,
     pub(crate) names: Arc<[TableName]>,
@@ -46,7 +45,7 @@ impl<'a> Stager<'a> {
         let writer = self.writer;
         let manner = |index: TableIndex| &manners[index.0];
         let jobs = tables.into_iter().filter(|(index, _)| !manner(*index).stopped).map(|(index, rows)| {
-            let (Manner { onto, inserts, .. }, names) = (manner(index).clone(), Arc::clone(&self.names));
+            let (&Manner { onto, inserts, .. }, names) = (manner(index), Arc::clone(&self.names));
             async move {
                 let nulled = rows.nulled();
                 let delta = writer.write(&names[index.0], encode_job(rows, inserts), onto).await?;
@@ -89,6 +88,11 @@ pub(crate) struct Ahead<'a> {
 impl<'a> Ahead<'a> {
     pub(crate) fn new(works: mpsc::Receiver<(Work, Weight)>, stager: Stager<'a>) -> Self {
         Self { works, stager, taken: None }
+    }
+
+    /// See [`Stager::stage`].
+    pub(crate) fn stage(&self, tables: Vec<TableRows>, manners: &[Manner]) -> BoxFuture<'a, Result<StagedTables>> {
+        self.stager.stage(tables, manners)
     }
 
     /// The next piece of work; None when no more comes. May be dropped while it waits and asked again.

@@ -112,9 +112,9 @@ impl<'a> Committer<'a> {
                     None => loading = false,
                 },
                 item = ahead.next() => match item? {
-                    Some(Next::Work(Work::Chunk(rows), _weight)) => self.stage(rows).await?,
+                    Some(Next::Work(Work::Chunk(rows), _weight)) => self.stage(rows, ahead).await?,
                     Some(Next::Work(Work::Seal(mut sealed), weight)) => {
-                        self.stage(std::mem::take(&mut sealed.tables)).await?; // 1
+                        self.stage(std::mem::take(&mut sealed.tables), ahead).await?; // 1
                         drop(weight);
                         self.checkpoint(sealed, ahead).await?;
                     }
@@ -157,16 +157,10 @@ impl<'a> Committer<'a> {
         let intent = self.intend(sealed.start, &sealed.end)?; // 2
         let todo = intent.tables.iter().map(|part| part.table.clone()).collect();
         let reshapes = intent.tables.iter().flat_map(|part| &part.deltas).any(|delta| delta.reshapes);
-        let ahead = async {
-            if !reshapes {
-                ahead.work(&manners).await;
-            }
-            std::future::pending::<()>().await;
-        };
         tokio::select! {
             biased;
             committed = self.commit(&intent, &todo) => committed?, // 3
-            () = ahead => {}
+            () = ahead.work(&manners), if !reshapes => {}
         }
         self.advance(&intent, &intent.covers, true)?; // 4
         self.acknowledge(); // 5
@@ -210,9 +204,9 @@ impl<'a> Committer<'a> {
     }
 
     /// Step 1. The files wait in the ledger.
-    async fn stage(&mut self, tables: Vec<TableRows>) -> Step<()> {
+    async fn stage(&mut self, tables: Vec<TableRows>, ahead: &Ahead<'_>) -> Step<()> {
         self.reshape(&tables)?;
-        let staged = self.stager().stage(tables, &self.manners()).await?;
+        let staged = ahead.stage(tables, &self.manners()).await?;
         self.keep(staged).await;
         Ok(())
     }

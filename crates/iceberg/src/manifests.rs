@@ -101,6 +101,9 @@ impl ManifestStore<'_> {
     ) -> Result<Vec<ManifestFile>> {
         let mut result = manifests;
         for due in due_for_merging(&result) {
+            if !self.may_be_put_under(schema, &due) {
+                continue;
+            }
             let Some(group) = self.gather(&due, schema).await? else { continue };
             let merged = self.write_existing(group, snapshot_id, sequence_number).await?;
             result.retain(|m| !due.iter().any(|gone| gone.manifest_path == m.manifest_path));
@@ -121,18 +124,22 @@ impl ManifestStore<'_> {
         let mut removed = FileTotals::default();
         let mut deleted = Vec::new();
         for manifest in manifests {
-            let Some(group) = self.readable(manifest).await?.filter(|group| !group.entries.is_empty()) else {
-                continue;
-            };
-            let mut writer = self.writer(&group, snapshot_id)?;
-            for entry in &group.entries {
-                removed.add(&entry.data_file);
-                let added_at = entry.sequence_number.unwrap_or(0);
-                writer
-                    .add_delete_file(entry.data_file.clone(), added_at, entry.file_sequence_number.or(Some(added_at)))
-                    .map_err(|e| self.misplaced(e))?;
+            let Some(group) = self.readable(manifest).await? else { continue };
+            for chunk in group.entries.chunks(FULL_FILES) {
+                let mut writer = self.writer(&group, snapshot_id)?;
+                for entry in chunk {
+                    removed.add(&entry.data_file);
+                    let added_at = entry.sequence_number.unwrap_or(0);
+                    writer
+                        .add_delete_file(
+                            entry.data_file.clone(),
+                            added_at,
+                            entry.file_sequence_number.or(Some(added_at)),
+                        )
+                        .map_err(|e| self.misplaced(e))?;
+                }
+                deleted.push(self.finish(writer, snapshot_id, sequence_number).await?);
             }
-            deleted.push(self.finish(writer, snapshot_id, sequence_number).await?);
         }
         Ok((deleted, removed))
     }
@@ -176,16 +183,18 @@ impl ManifestStore<'_> {
         }))
     }
 
-    /// The live entries of manifests of one content and one spec, with bounds as `schema` has them. None where they cannot
-    /// be put together.
+    /// Whether manifests of one spec can stand under a schema: the fields that an old spec is of may be gone.
+    fn may_be_put_under(&self, schema: &Schema, manifests: &[ManifestFile]) -> bool {
+        let spec = manifests.first().and_then(|m| self.metadata.partition_spec_by_id(m.partition_spec_id));
+        spec.is_some_and(|spec| spec.partition_type(schema).is_ok())
+    }
+
+    /// The live entries of manifests of one content and one spec, with bounds as `schema` has them. None where one of them
+    /// cannot be made sense of.
     async fn gather(&self, manifests: &[ManifestFile], schema: &SchemaRef) -> Result<Option<Gathered>> {
         let mut gathered: Option<Gathered> = None;
         for manifest in manifests {
             let Some(one) = self.readable(manifest).await? else { return Ok(None) };
-            // The fields that an old spec is of may be gone.
-            if one.spec.partition_type(schema).is_err() {
-                return Ok(None);
-            }
             match &mut gathered {
                 Some(gathered) => gathered.entries.extend(one.entries),
                 None => gathered = Some(Gathered { schema: Arc::clone(schema), ..one }),
