@@ -1,15 +1,16 @@
 //! Watches the publication while the stream runs. The stream does not show that a table was taken out of it; the catalog does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use calve_core::{ErrorKind, Result, StopReason, TableName};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
+use tokio_postgres::types::Oid;
 
 use crate::config::ConnectConfig;
-use crate::publication::Membership;
+use crate::publication::{self, Membership};
 
 /// How soon an edit by hand is noticed, at the latest.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -30,7 +31,7 @@ impl Guard {
     ) -> Self {
         let (sender, findings) = mpsc::channel(1);
         let task = tokio::spawn(async move {
-            let mut watch = Watch { connect, publication, tables, before: start, client: None };
+            let mut watch = Watch { connect, publication, tables, before: start, away: BTreeSet::new(), client: None };
             loop {
                 tokio::time::sleep(INTERVAL).await;
                 match watch.look().await {
@@ -68,6 +69,8 @@ struct Watch {
     publication: String,
     tables: Vec<TableName>,
     before: Membership,
+    /// Tables that had another name at the last look.
+    away: BTreeSet<Oid>,
     client: Option<Client>,
 }
 
@@ -78,9 +81,75 @@ impl Watch {
             None => self.connect.connect_sql().await?,
         };
         let now = Membership::read(&client, &self.publication, &self.tables).await?;
+        let mut gaps = self.before.gaps(&now, &self.publication);
+        gaps.extend(self.gone(&client, &now).await?);
         self.client = Some(client);
-        let gaps = self.before.gaps(&now, &self.publication);
         self.before.forget(&gaps);
         Ok(gaps)
+    }
+
+    /// The tables that were dropped, or have had another name since the last look at least. One that has its name back by then
+    /// has missed nothing: rows written to it meanwhile are in the log under the other name, and stop it there.
+    async fn gone(&mut self, client: &Client, now: &Membership) -> Result<BTreeMap<TableName, StopReason>> {
+        let missing = self.before.missing(now);
+        let mut gone = BTreeMap::new();
+        if missing.is_empty() {
+            self.away.clear();
+            return Ok(gone);
+        }
+        let names = publication::names_now(client, &missing).await?;
+        for (oid, table) in &missing {
+            let detail = match names.get(oid) {
+                None => "the table was dropped in Postgres".to_owned(),
+                Some(name) if self.away.contains(oid) => format!("the table was renamed to {name} in Postgres"),
+                Some(_) => continue,
+            };
+            gone.insert(table.clone(), publication::missing(table, detail));
+        }
+        self.away = names.into_keys().collect();
+        Ok(gone)
+    }
+}
+
+#[cfg(all(test, feature = "servers"))]
+mod tests {
+    use calve_testkit::servers::Postgres;
+
+    use super::*;
+
+    /// What a look finds after each of these statements.
+    const LOOKS: &[(&str, &[(&str, &str, &str)])] = &[
+        ("ALTER TABLE a RENAME TO other", &[]),
+        ("ALTER TABLE other RENAME TO a", &[]),
+        ("ALTER TABLE a RENAME TO other", &[]),
+        ("ALTER TABLE b RENAME TO x", &[("public.a", "dropped", "was renamed to public.other")]),
+        ("ALTER TABLE x RENAME TO b; ALTER TABLE c RENAME TO x", &[]),
+        ("DROP TABLE b", &[("public.b", "dropped", "was dropped"), ("public.c", "dropped", "renamed to public.x")]),
+        ("ALTER PUBLICATION p DROP TABLE d", &[("public.d", "log lost", "altered by hand")]),
+        ("SELECT 1", &[]),
+    ];
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn tables_are_missed_when_they_are_gone_for_good() {
+        let database = Postgres::shared(17).unwrap().create_database("guard").unwrap();
+        let connect = ConnectConfig::parse(&database.url("postgres").unwrap()).unwrap();
+        let client = connect.connect_sql().await.unwrap();
+        let tables: Vec<TableName> = ["a", "b", "c", "d"].iter().map(|name| TableName::new("public", *name)).collect();
+        for table in &tables {
+            client.batch_execute(&format!("CREATE TABLE {table} (id int PRIMARY KEY)")).await.unwrap();
+        }
+        client.batch_execute("SET search_path = public; CREATE PUBLICATION p FOR TABLE a, b, c, d").await.unwrap();
+        let before = Membership::read(&client, "p", &tables).await.unwrap();
+        let mut watch = Watch { connect, publication: "p".into(), tables, before, away: BTreeSet::new(), client: None };
+        for (statement, expected) in LOOKS {
+            client.batch_execute(statement).await.unwrap();
+            let found = watch.look().await.unwrap();
+            let found: Vec<_> = found.iter().map(|(table, reason)| (table.to_string(), reason)).collect();
+            assert_eq!(found.len(), expected.len(), "{statement}: {found:?}");
+            for ((table, reason), (expected_table, state, detail)) in found.iter().zip(*expected) {
+                assert_eq!((table.as_str(), reason.state.as_str()), (*expected_table, *state), "{statement}");
+                assert!(reason.detail.contains(detail), "{statement}: {}", reason.detail);
+            }
+        }
     }
 }

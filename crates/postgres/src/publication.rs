@@ -268,10 +268,29 @@ pub(crate) async fn forgive(client: &mut Client, name: &str, tables: &[TableName
     transaction.commit().await.map_err(failed)
 }
 
+/// Of `tables` those that exist, under whatever name they have now.
+pub(crate) async fn names_now(client: &Client, tables: &BTreeMap<Oid, TableName>) -> Result<BTreeMap<Oid, TableName>> {
+    const QUERY: &str = "SELECT c.oid, n.nspname::text, c.relname::text FROM pg_class c \
+         JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY($1)";
+    let failed = |error: tokio_postgres::Error| sql_error("cannot look up the names of tables", &error);
+    let oids: Vec<Oid> = tables.keys().copied().collect();
+    let mut names = BTreeMap::new();
+    for row in client.query(QUERY, &[&oids]).await.map_err(failed)? {
+        let (schema, name): (&str, &str) = (row.try_get(1).map_err(failed)?, row.try_get(2).map_err(failed)?);
+        names.insert(row.try_get(0).map_err(failed)?, TableName::new(schema, name));
+    }
+    Ok(names)
+}
+
 fn dropped(table: &TableName) -> StopReason {
+    missing(table, "the table was dropped or renamed in Postgres".into())
+}
+
+/// Why a table stops that does not go by its name any more.
+pub(crate) fn missing(table: &TableName, detail: String) -> StopReason {
     StopReason {
         state: "dropped".into(),
-        detail: "the table was dropped or renamed in Postgres".into(),
+        detail,
         remedy: format!("take {table} out of the configuration, or run `calve reload {table}` once it exists again"),
     }
 }

@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Oid;
 
 use super::catalog::{Followed, followed, read};
-use super::{dropped, gap_reason};
+use super::gap_reason;
 use crate::sql::identifier;
 
 /// The memberships at one moment, to be compared with those of a later one.
@@ -48,20 +48,26 @@ impl Membership {
         Ok(Self { oid: publication.oid, version: publication.version, tables: followed })
     }
 
-    /// The tables that are gone, or may not have been carried all the time between `self` and `later`.
+    /// The tables that may not have been carried all the time between `self` and `later`. Those that have another name, or are
+    /// gone, are [`Self::missing`].
     pub(crate) fn gaps(&self, later: &Self, name: &str) -> BTreeMap<TableName, StopReason> {
         let altered = (self.oid, &self.version) != (later.oid, &later.version);
         let mut gaps = BTreeMap::new();
         for before in &self.tables {
             match later.tables.iter().find(|now| now.oid == before.oid) {
-                None => _ = gaps.insert(before.table.clone(), dropped(&before.table)),
                 Some(now) if altered || before.rows.is_disjoint(&now.rows) => {
                     gaps.insert(before.table.clone(), gap_reason(&before.table, name));
                 }
-                Some(_) => {}
+                Some(_) | None => {}
             }
         }
         gaps
+    }
+
+    /// The tables of `self` that do not go by their name in `later`.
+    pub(crate) fn missing(&self, later: &Self) -> BTreeMap<Oid, TableName> {
+        let gone = self.tables.iter().filter(|before| !later.tables.iter().any(|now| now.oid == before.oid));
+        gone.map(|before| (before.oid, before.table.clone())).collect()
     }
 
     /// Takes tables out of further comparisons.
