@@ -254,7 +254,11 @@ impl Known {
             TableState::Stopped(reason) => {
                 known.load = None;
                 known.stops += 1;
-                tracing::error!(%table, state = reason.state, detail = reason.detail, remedy = reason.remedy, "table stopped");
+                if reason.state == StopReason::RELOADING {
+                    tracing::warn!(%table, detail = reason.detail, "the table will be read again");
+                } else {
+                    tracing::error!(%table, state = reason.state, detail = reason.detail, remedy = reason.remedy, "table stopped");
+                }
             }
             TableState::Pending => known.load = None,
             TableState::Loading | TableState::Streaming => {}

@@ -56,6 +56,10 @@ pub struct StopReason {
 impl StopReason {
     /// The state of a table whose columns are no longer those that its rows had so far.
     pub const SCHEMA_CHANGED: &str = "schema changed";
+    /// The state of a table that waits for being read again, which is done without being asked for.
+    pub const RELOADING: &str = "reloading";
+    /// The state of a table that the source has no longer, or not under its name.
+    pub const DROPPED: &str = "dropped";
 
     /// The stop of a table whose rows in the lake cannot become what the source's are without being read again.
     pub fn schema_changed(table: &TableName, detail: impl Into<String>) -> Self {

@@ -12,7 +12,8 @@ use calve_core::{
     TransactionPoint,
 };
 
-use crate::settings::{Mutation, Rules};
+use crate::policy::SchemaPolicies;
+use crate::settings::{Mutation, Rules, Settings};
 use crate::weight::{UnderWay, Weight};
 
 /// The changes of one table within a checkpoint or chunk.
@@ -94,6 +95,7 @@ pub(crate) struct Assembler {
     slots: Vec<Slot>,
     limits: Limits,
     rules: Rules,
+    policies: SchemaPolicies,
     /// End of the last transaction that is complete here.
     position: Position,
     committed_at: Option<i64>,
@@ -126,7 +128,7 @@ impl Assembler {
         from: Position,
         tables: Vec<(Arc<TableSchema>, Option<Position>)>,
         limits: Limits,
-        rules: Rules,
+        settings: &Settings,
     ) -> Self {
         let slots = tables.into_iter().map(|(schema, after)| Slot {
             schema,
@@ -140,7 +142,8 @@ impl Assembler {
         Self {
             slots: slots.collect(),
             limits,
-            rules,
+            rules: settings.rules,
+            policies: settings.schema_changes,
             sealed: from.clone(),
             spoke: None,
             position: from,
@@ -346,8 +349,12 @@ impl ChangeSink for Assembler {
 
     /// Rows of two schemas never share a buffer, and a schema is committed by itself: what came before it is handed on first.
     fn schema(&mut self, table: TableIndex, change: SchemaChange) {
-        if let Some(why) = self.refusal(table, &change) {
-            self.stop(table, StopReason::schema_changed(&change.schema.table, why));
+        let refusal = match self.refusal(table, &change) {
+            Some(why) => Some(StopReason::schema_changed(&change.schema.table, why)),
+            None => self.policies.refusal(&self.slots[table.0].schema, &change),
+        };
+        if let Some(reason) = refusal {
+            self.stop(table, reason);
             return;
         }
         self.measure();

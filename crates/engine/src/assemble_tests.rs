@@ -4,7 +4,7 @@ use calve_core::{ChangeSink, Lsn, Position, RowBuffer, StopReason, TableIndex, T
 
 use crate::assemble::{Assembler, Limits, Sealed, Work};
 use crate::fold_tests::{Change, append, schema};
-use crate::settings::Rules;
+use crate::settings::Settings;
 
 const T: TableIndex = TableIndex(0);
 const U: TableIndex = TableIndex(1);
@@ -15,7 +15,7 @@ fn at(lsn: u64) -> Position {
 
 fn assembler(rows: u64, after: [Option<u64>; 2]) -> Assembler {
     let tables = after.map(|after| (schema(), after.map(at))).into();
-    Assembler::new(at(0), tables, Limits { rows, bytes: usize::MAX }, Rules::default())
+    Assembler::new(at(0), tables, Limits { rows, bytes: usize::MAX }, &Settings::default())
 }
 
 fn begin(assembler: &mut Assembler, commit: u64) {
@@ -152,7 +152,7 @@ fn a_table_stops_at_the_last_complete_transaction() {
 #[test]
 fn memory_counts_what_was_appended_last() {
     let tables = vec![(schema(), Some(at(0)))];
-    let mut assembler = Assembler::new(at(0), tables, Limits { rows: u64::MAX, bytes: 1 << 20 }, Rules::default());
+    let mut assembler = Assembler::new(at(0), tables, Limits { rows: u64::MAX, bytes: 1 << 20 }, &Settings::default());
     begin(&mut assembler, 10);
     let rows = assembler.rows(T).unwrap();
     rows.image(0).push_str(&"x".repeat(1 << 20)).unwrap();
@@ -183,7 +183,7 @@ fn memory_is_counted_until_rows_are_encoded() {
     };
     let tables = [(schema(), Some(at(0)))].into();
     let limits = Limits { rows: 100, bytes: 4 * row };
-    let mut assembler = Assembler::new(at(0), tables, limits, Rules::default());
+    let mut assembler = Assembler::new(at(0), tables, limits, &Settings::default());
     assert!(assembler.has_room() && assembler.has_room_for(100 * row), "it is alone");
     begin(&mut assembler, 10);
     for id in 0..4 {

@@ -29,6 +29,7 @@ use crate::fold::Inserts;
 use crate::ledger::{Entry, Ledger, Standing};
 use crate::load::Finished;
 use crate::observe::{Event, Observer, TableState};
+use crate::policy::{HELD, Reloads};
 use crate::recover::Redo;
 use crate::settings::{Mutation, Settings};
 use crate::settle::Target;
@@ -58,9 +59,14 @@ pub(crate) enum Notice {
     Acknowledge(DurablePosition),
     /// The table is stopped; its changes are of no more use.
     Stopped(TableIndex),
+    /// Tables wait to be read again, the first of them until then.
+    Reload(Duration),
     /// The table's load is published.
     Loaded(TableIndex),
 }
+
+/// A table that was dropped has so long to be made anew before it is read again.
+const MADE_ANEW: Duration = Duration::from_secs(5);
 
 /// Files by the table whose intent names them.
 pub(crate) type IntendedFiles = BTreeMap<TableName, Vec<String>>;
@@ -81,6 +87,8 @@ pub(crate) struct Committer<'a> {
     pub(crate) raised: Duration,
     /// Counts checkpoints, for the mistake of using a count as an id.
     pub(crate) minted: u64,
+    /// Tables that are to be read again by themselves.
+    pub(crate) reloads: Reloads,
 }
 
 impl<'a> Committer<'a> {
@@ -432,9 +440,15 @@ impl<'a> Committer<'a> {
     /// Stops a table, durably, before anything passes it.
     pub(crate) async fn stop(&mut self, table: TableIndex, reason: StopReason) -> Step<()> {
         let entry = &mut self.ledger.entries[table.0];
-        if entry.standing == Standing::Loading && reason.state == StopReason::SCHEMA_CHANGED {
+        if entry.standing == Standing::Loading
+            && [StopReason::SCHEMA_CHANGED, HELD, StopReason::RELOADING].contains(&&*reason.state)
+        {
             return Err(altered_while_loading(&entry.name));
         }
+        let delay = if reason.state == StopReason::DROPPED { MADE_ANEW } else { Duration::ZERO };
+        // Of a table that could not be loaded the reason says more.
+        let streams = entry.standing == Standing::Streaming;
+        let reason = if streams { self.settings.schema_changes.instead_of(reason) } else { reason };
         entry.reshaped = None;
         let mut deltas = std::mem::take(&mut entry.staged);
         deltas.extend(std::mem::take(&mut entry.kept).into_iter().map(|(delta, _)| delta));
@@ -445,6 +459,10 @@ impl<'a> Committer<'a> {
         let entry = &mut self.ledger.entries[table.0];
         entry.standing = Standing::Stopped;
         let _ = self.notices.send(Notice::Stopped(table));
+        if reason.state == StopReason::RELOADING {
+            let due = self.reloads.plan(&entry.name, self.environment.now() + delay, self.settings.reload_pause);
+            let _ = self.notices.send(Notice::Reload(due));
+        }
         self.observer.event(&Event::State { table: entry.name.clone(), state: TableState::Stopped(reason) });
         Ok(())
     }

@@ -20,6 +20,7 @@ mod fold_tests;
 mod ledger;
 mod load;
 mod observe;
+mod policy;
 mod publish;
 mod read;
 mod recover;
@@ -37,6 +38,7 @@ pub use control::{Control, ControlHandle, control};
 pub use environment::Environment;
 pub use fold::{Inserts, fold};
 pub use observe::{Event, Observer, TableState};
+pub use policy::{Policy, SchemaPolicies};
 pub use settings::{Mutation, Rules, Settings};
 
 use crate::commit::describe;
@@ -84,6 +86,8 @@ pub async fn run(mut ports: Ports, settings: Settings, control: Control) -> Resu
             backoff = Backoff::default();
         }
         let (what, error) = match result {
+            // What stopped last of all is to be read again before leaving.
+            Ok(End::Done) if carried.reloads.is_due(ports.environment.now()) => continue,
             Ok(End::Done) => return Ok(()),
             Ok(End::Again) => continue,
             Ok(End::Foreign(table)) => {

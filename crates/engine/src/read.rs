@@ -46,6 +46,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) target: Option<Position>,
     /// When the last checkpoint was sealed.
     pub(crate) sealed: Duration,
+    /// When a table is to be read again by itself.
+    pub(crate) reload_due: Option<Duration>,
 }
 
 impl Reader<'_> {
@@ -75,6 +77,9 @@ impl Reader<'_> {
             }
             // While the committer is behind the checkpoint goes on filling; its next look is not put off for long.
             let wait = due.map(|due| due.saturating_sub(now).max(Duration::from_millis(5)));
+            // Loads come first: when the last of them is published, that is noticed by itself.
+            let reload_due = self.reload_due.filter(|_| self.loading.is_empty());
+            let until_reload = reload_due.map(|due| due.saturating_sub(now));
             let before = self.assembler.position().clone();
             let room = self.assembler.has_room();
             tokio::select! {
@@ -84,6 +89,7 @@ impl Reader<'_> {
                 () = self.work.closed() => return Ok(ReadEnd::CommitterGone),
                 polled = poll(self.source, &mut self.assembler, room) => polled?,
                 () = self.environment.sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+                () = self.environment.sleep(until_reload.unwrap_or_default()), if until_reload.is_some() => {}
             }
             if let Some(committed_at) = self.assembler.committed_at()
                 && *self.assembler.position() != before
@@ -99,6 +105,9 @@ impl Reader<'_> {
         }
         if !self.loading.is_empty() {
             return None;
+        }
+        if self.reload_due.is_some_and(|due| due <= self.environment.now()) {
+            return Some(ReadEnd::Reload);
         }
         if self.target.as_ref().is_some_and(|target| self.assembler.position().covers(target)) {
             return Some(ReadEnd::Finished);
@@ -156,6 +165,7 @@ impl Reader<'_> {
                 self.assembler.forget(table);
                 self.loading.remove(&table);
             }
+            Some(Notice::Reload(due)) => self.reload_due = Some(due),
             Some(Notice::Loaded(table)) => {
                 self.loading.remove(&table);
             }

@@ -13,9 +13,6 @@ use calve_core::{
 
 use crate::settings::{Mutation, Rules};
 
-/// The `state` of a mark that holds a table back while it is read again, and that leads to a new load at the next start.
-pub(crate) const RELOADING: &str = "reloading";
-
 /// A table as it was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
@@ -160,7 +157,7 @@ fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules:
     }
     if let Some(StopMark { reason, .. }) = &table.lake.stopped {
         // Until the mark goes the table is not streaming, whatever its position is.
-        return match (reason.state == RELOADING, table.reload) {
+        return match (reason.state == StopReason::RELOADING, table.reload) {
             (true, _) => Fate::Load(None),
             (false, true) => Fate::Load(Some(reloading("it is read again on request"))),
             (false, false) => Fate::Stopped(reason.clone(), false),
@@ -187,7 +184,7 @@ fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules:
 /// The reason in the mark of a table that is about to be read again.
 pub(crate) fn reloading(detail: &str) -> StopReason {
     StopReason {
-        state: RELOADING.into(),
+        state: StopReason::RELOADING.into(),
         detail: detail.into(),
         remedy: "nothing to do: it streams again once it is loaded".into(),
     }

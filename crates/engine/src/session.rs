@@ -16,6 +16,7 @@ use crate::control::Control;
 use crate::ledger::{Entry, Ledger, Standing};
 use crate::load::{Finished, Load};
 use crate::observe::{Event, TableState};
+use crate::policy::Reloads;
 use crate::read::{ReadEnd, Reader};
 use crate::recover::{Fate, Found, Plan, recover};
 use crate::settings::{Mutation, Settings};
@@ -43,6 +44,8 @@ pub(crate) struct Carried {
     pub(crate) advanced: bool,
     /// Checkpoints begun by this process.
     pub(crate) minted: u64,
+    /// Tables read again by themselves.
+    pub(crate) reloads: Reloads,
 }
 
 /// Runs one session.
@@ -103,12 +106,15 @@ pub(crate) async fn session(
         acknowledged: log.acknowledged.clone(),
         raised: environment.now(),
         minted: carried.minted,
+        // Tables that wait for it are read again by this session, as their marks say.
+        reloads: std::mem::take(&mut carried.reloads).begun(),
     };
     let result =
         run(ports.source.as_mut(), control, carried, &found, &plan, unreadable, &mut committer, &mut notices).await;
     committer.discard_uncommitted().await;
     carried.advanced = committer.ledger.sealed.is_some();
     carried.minted = committer.minted;
+    carried.reloads = std::mem::take(&mut committer.reloads);
     while let Ok(notice) = notices.try_recv() {
         if let Notice::Acknowledge(position) = notice {
             ports.source.acknowledge(&position);
@@ -145,8 +151,7 @@ async fn keep_log(ports: &mut Ports, found: &[Found], unkept: bool) -> Result<Lo
     let followed: Vec<TableName> = found
         .iter()
         .filter(|table| {
-            table.reload
-                || table.lake.stopped.as_ref().is_none_or(|mark| mark.reason.state == crate::recover::RELOADING)
+            table.reload || table.lake.stopped.as_ref().is_none_or(|mark| mark.reason.state == StopReason::RELOADING)
         })
         .map(|table| table.name.clone())
         .collect();
@@ -277,7 +282,7 @@ async fn run(
     let (work, works) = mpsc::channel(1);
     let reader = Reader {
         source,
-        assembler: Assembler::new(plan.read.clone(), slots, limits, settings.rules),
+        assembler: Assembler::new(plan.read.clone(), slots, limits, settings),
         environment: committer.environment,
         observer: committer.observer,
         settings,
@@ -288,6 +293,7 @@ async fn run(
         settles: (0..entries.len()).filter(|&i| entries[i].settles.is_some()).map(TableIndex).collect(),
         target: carried.target.clone(),
         sealed: committer.environment.now(),
+        reload_due: None,
     };
     together(reader, load, committer, works, loads).await
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use calve_core::TableName;
 
+use crate::policy::SchemaPolicies;
+
 /// Settings of one run of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -24,6 +26,10 @@ pub struct Settings {
     pub commit_parallelism: usize,
     /// While nothing of these tables changes, the position moves at most this often.
     pub idle_interval: Duration,
+    /// What becomes of tables that are altered on the source.
+    pub schema_changes: SchemaPolicies,
+    /// A table that is read again by itself twice in a row waits so long between.
+    pub reload_pause: Duration,
     /// Mistakes on purpose, for tests that must notice them.
     pub rules: Rules,
 }
@@ -39,6 +45,8 @@ impl Default for Settings {
             checkpoint_bytes: 64 << 20,
             commit_parallelism: 8,
             idle_interval: Duration::from_secs(10),
+            schema_changes: SchemaPolicies::default(),
+            reload_pause: Duration::from_mins(1),
             rules: Rules::default(),
         }
     }

@@ -187,7 +187,7 @@ impl Statements {
 
 fn dropped(table: &TableName, detail: &str) -> StopReason {
     StopReason {
-        state: "dropped".into(),
+        state: StopReason::DROPPED.into(),
         detail: detail.into(),
         remedy: format!("take {table} out of the configuration, or run `calve reload {table}` once it exists again"),
     }

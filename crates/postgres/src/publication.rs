@@ -289,7 +289,7 @@ fn dropped(table: &TableName) -> StopReason {
 /// Why a table stops that does not go by its name any more.
 pub(crate) fn missing(table: &TableName, detail: String) -> StopReason {
     StopReason {
-        state: "dropped".into(),
+        state: StopReason::DROPPED.into(),
         detail,
         remedy: format!("take {table} out of the configuration, or run `calve reload {table}` once it exists again"),
     }

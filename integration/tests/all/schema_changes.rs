@@ -251,3 +251,44 @@ fn a_table_stopped_for_long_loses_nothing() -> anyhow::Result<()> {
     case.once_and_same(&["public.steady", "public.altered"])?;
     case.pass()
 }
+
+/// Tables that cannot follow are read again by themselves, where that is what is asked for; nothing else notices.
+#[test]
+fn by_policy_a_table_is_read_again_or_held() -> anyhow::Result<()> {
+    let more = "create table held (id int primary key, v text); insert into held values (1, 'a'), (2, 'b');
+                create table swapped (id int primary key, v text); insert into swapped values (1, 'old');";
+    let tables = ["public.altered", "public.steady", "public.swapped"];
+    let mut case = Case::new("policies", &format!("{TWO}{more}"), &["public.*"])?;
+    case.pipeline =
+        case.pipeline.clone().with("schema_changes: {otherwise: reload, drop_column: reload, rename_column: stop}\n");
+    case.once_and_same(&["public.altered", "public.steady", "public.held", "public.swapped"])?;
+    let calve = case.pipeline.start()?;
+    until("it to stream", || Ok(calve.log().contains("streaming begins")))?;
+
+    case.sql.run("alter table altered add column more int default 7")?;
+    case.sql.run("update altered set v = 'changed' where id = 1; insert into steady values (1000, 'goes on')")?;
+    case.sql.run("alter table held rename v to w; update held set w = 'held' where id = 1")?;
+    case.sql.run(
+        "begin; alter table swapped rename to swapped_old; create table swapped (id int primary key, n int);
+         insert into swapped select i, i from generate_series(1, 5) i; drop table swapped_old; commit",
+    )?;
+    case.await_same(&tables)?;
+    let state = case.pipeline.await_state("public.held", "stopped")?;
+    for part in ["schema change held", "rename_column is stop", "calve reload public.held"] {
+        assert!(state.reason.contains(part), "the reason does not say {part}: {state:?}");
+    }
+    let log = calve.log();
+    assert!(log.contains("the table will be read again") && !log.contains("drop_column"), "{log}");
+    calve.terminate()?;
+
+    // While it was away: read again before it leaves, in a new shape, and the dropped column is gone.
+    case.sql.run("alter table altered drop column gone; delete from altered where id = 2")?;
+    case.sql.run("alter table steady alter v type int using length(v); update steady set v = 5 where id = 3")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.same(&tables)?;
+    let names: Vec<String> = field_ids(&case)?.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["id", "v", "more"]);
+    case.pipeline.finish(&["reload", "public.held"])?.expect_success()?;
+    case.once_and_same(&["public.altered", "public.steady", "public.held", "public.swapped"])?;
+    case.pass()
+}

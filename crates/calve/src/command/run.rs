@@ -123,7 +123,9 @@ fn engine_settings(settings: &Settings, targets: &Targets, mode: &Mode) -> calve
         checkpoint_bytes: settings.checkpoint.bytes,
         commit_parallelism: settings.commit_parallelism,
         idle_interval: settings.checkpoint.idle_interval,
+        schema_changes: settings.schema_changes,
         rules: rules(),
+        ..calve_engine::Settings::default()
     }
 }
 

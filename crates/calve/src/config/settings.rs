@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use calve_core::{Error, ErrorKind, Result, TableName};
+use calve_engine::{Policy, SchemaPolicies};
 use tracing::level_filters::LevelFilter;
 
 use super::memory::{self, Memory};
@@ -37,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) tinyint1_as_boolean: bool,
     /// MySQL: whether zero dates become NULL, or stop their table.
     pub(crate) zero_dates_become_null: bool,
+    pub(crate) schema_changes: SchemaPolicies,
     pub(crate) tables: TableSelection,
     /// The directory of the lake.
     pub(crate) into: PathBuf,
@@ -158,6 +160,7 @@ impl Settings {
             server_id: reader.value("server_id", server_id),
             tinyint1_as_boolean: reader.value_or("tinyint1_as_boolean", false, boolean),
             zero_dates_become_null: reader.value_or("on_zero_date", true, on_zero_date),
+            schema_changes: schema_changes(reader),
             slot: reader.value_or("slot", derived.clone(), slot_name),
             publication: reader.value_or("publication", derived, not_empty),
             manage_publication: reader.value_or("manage_publication", true, boolean),
@@ -374,6 +377,34 @@ fn on_zero_date(text: &str) -> std::result::Result<bool, String> {
         _ => Err(match super::option::nearest(text, ["null", "error"].into_iter()) {
             Some(meant) => format!("'{text}' is not what zero dates can become; did you mean '{meant}'?"),
             None => format!("'{text}' is not what zero dates can become; use null, or error to stop their table"),
+        }),
+    }
+}
+
+fn schema_changes(reader: &mut Reader<'_>) -> SchemaPolicies {
+    SchemaPolicies {
+        add_column: reader.value_or("schema_changes.add_column", Policy::Apply, policy),
+        drop_column: reader.value_or("schema_changes.drop_column", Policy::Apply, policy),
+        rename_column: reader.value_or("schema_changes.rename_column", Policy::Apply, policy),
+        widen_type: reader.value_or("schema_changes.widen_type", Policy::Apply, policy),
+        drop_not_null: reader.value_or("schema_changes.drop_not_null", Policy::Apply, policy),
+        otherwise: reader.value_or("schema_changes.otherwise", Policy::Stop, |text| match policy(text)? {
+            Policy::Apply => {
+                Err("rows that are in the lake cannot follow these changes; use stop, or reload".to_owned())
+            }
+            policy => Ok(policy),
+        }),
+    }
+}
+
+fn policy(text: &str) -> std::result::Result<Policy, String> {
+    match text {
+        "apply" => Ok(Policy::Apply),
+        "reload" => Ok(Policy::Reload),
+        "stop" => Ok(Policy::Stop),
+        _ => Err(match super::option::nearest(text, ["apply", "reload", "stop"].into_iter()) {
+            Some(meant) => format!("'{text}' is no policy; did you mean '{meant}'?"),
+            None => format!("'{text}' is no policy; use apply, reload or stop"),
         }),
     }
 }

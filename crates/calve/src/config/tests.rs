@@ -136,6 +136,7 @@ interval: 5s
 exclude: ${MISSING}
 expiry: {min_snapshots: 200, max_snapshots: 100}
 manage_publication: maybe
+schema_changes: {otherwise: apply, add_column: aply}
 ";
     let (_, problems) = read(yaml, Raw::default());
     for (line, part) in [
@@ -151,6 +152,8 @@ manage_publication: maybe
         (14, "MISSING is not set"),
         (15, "less than expiry.min_snapshots"),
         (16, "neither true nor false"),
+        (17, "schema_changes.otherwise: rows that are in the lake cannot follow these changes; use stop, or reload"),
+        (17, "schema_changes.add_column: 'aply' is no policy; did you mean 'apply'?"),
     ] {
         let start = format!("calve.yaml:{line}: ");
         let found = problems.iter().any(|problem| problem.starts_with(&start) && problem.contains(part));

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use calve_core::{ErrorKind, Result};
-use calve_engine::{ControlHandle, Mutation, Ports, Rules, Settings, control};
+use calve_engine::{ControlHandle, Mutation, Policy, Ports, Rules, SchemaPolicies, Settings, control};
 
 use super::catalog::SimLake;
 use super::clock::Alarm;
@@ -348,12 +348,15 @@ impl Runner {
             w.processes.len() - 1
         });
         self.reload_all = false;
+        let rename_column = if self.scenario.renames_reload { Policy::Reload } else { Policy::Apply };
         let settings = Settings {
             reload: tables.iter().filter(|_| reload).cloned().collect(),
             tables,
             checkpoint_interval: Duration::from_millis(self.scenario.checkpoint_ms),
             checkpoint_rows: self.scenario.checkpoint_rows,
             idle_interval: Duration::from_millis(100),
+            reload_pause: Duration::from_millis(100),
+            schema_changes: SchemaPolicies { rename_column, ..SchemaPolicies::default() },
             rules,
             ..Settings::default()
         };

@@ -91,6 +91,8 @@ pub struct Scenario {
     pub(crate) purges: bool,
     /// Loads read each row at a position of its own.
     pub(crate) drifts: bool,
+    /// Tables whose columns are renamed are read again, instead of following.
+    pub(crate) renames_reload: bool,
     /// At the end no file may be left over that nothing references.
     pub(crate) tidy: bool,
     /// Of 1,000 steps, how many fail at random.
@@ -114,6 +116,7 @@ impl Scenario {
             operator: false,
             purges: false,
             drifts: false,
+            renames_reload: false,
             tidy: false,
             fault_rate: 0,
         }
@@ -178,6 +181,11 @@ fn schemas() -> Vec<Scenario> {
             .at(90, &[(B, Alter), (B, Insert(2))])
             .at(97, &[(B, Rekey(3, 5)), (B, Alter), (B, Alter), (B, Update(5)), (B, Update(2)), (A, Update(1))])
             .at(240, &[(B, Update(1)), (A, Alter)]),
+        Scenario { renames_reload: true, ..Scenario::new("alter-reloads") }
+            .at(20, &[(A, Update(1)), (A, Alter), (A, Insert(2)), (B, Insert(2))])
+            .at(60, &[(A, Update(2)), (B, Update(2))])
+            .at(130, &[(B, Alter), (B, Insert(3)), (A, Update(1))])
+            .at(300, &[(A, Alter), (A, Delete(1))]),
     ]
 }
 
@@ -317,6 +325,7 @@ fn random(seed: u64) -> Scenario {
         operator: true,
         tidy: random.chance(20),
         drifts: random.chance(40),
+        renames_reload: random.chance(20),
         pace: Pace { varies: true, pieces: 1 + random.below(6), load_rows: 1 + random.index(4) },
         fault_rate: [0, 4, 15, 40][random.index(4)],
         ..Scenario::new("random")
