@@ -295,7 +295,31 @@ fn tables_made_anew_or_renamed_are_read_again(server: &Server) -> anyhow::Result
     case.pass()
 }
 
+/// Tables that cannot follow are read again by themselves, where that is what is asked for.
+fn by_policy_tables_are_read_again(server: &Server) -> anyhow::Result<()> {
+    let all = ["t", "u", "good"];
+    let mut case = BinlogCase::on(server, "policies", &all.map(rows).concat(), &all)?;
+    case.pipeline = case.pipeline.clone().with("schema_changes: {otherwise: reload}");
+    case.once_and_same(&all)?;
+    let alter = |column: &str| {
+        format!(
+            "update good set v = '{column}' where id = 7;
+             alter table t add column {column} int not null default 7; update t set {column} = 8 where id = 2;"
+        )
+    };
+    let calve = case.pipeline.start()?;
+    case.sql.run(&alter("n"))?;
+    case.sql.run("drop table u; create table u (id int primary key, n int); insert into u values (1, 1), (2, 2)")?;
+    case.await_same(&all)?;
+    calve.terminate()?;
+    // Away it finds that there is something to be read again, and does so before it leaves.
+    case.sql.run(&alter("m"))?;
+    case.once_and_same(&all)?;
+    case.pass()
+}
+
 on_every_server!(
+    by_policy_tables_are_read_again,
     statements_that_change_no_row_are_passed_over,
     a_statement_that_matters_stops_just_its_table,
     partitions_that_are_emptied_or_exchanged_stop_their_table,
