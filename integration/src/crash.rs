@@ -198,8 +198,7 @@ impl<'a> Campaign<'a> {
             return Ok(());
         }
         let caught_up = began.elapsed();
-        let verdict =
-            self.checker.check(&mut self.sql, self.pipeline.lake(), self.script.namespace, &mut self.random)?;
+        let verdict = self.checker.check(&mut self.sql, self.pipeline.lake(), &self.script, &mut self.random)?;
         self.report.rounds += 1;
         self.judge(number, &verdict, caught_up, began.elapsed());
         if self.report.is_clean() {

@@ -1,6 +1,7 @@
 """Another writer of the same tables: changes one through pyiceberg and the lake's own catalog, as somebody else's job would.
 
   foreign.py CATALOG.db NAMESPACE TABLE append '[{"id": 1, ..}, ..]'
+  foreign.py CATALOG.db NAMESPACE TABLE delete 'id = 5'
   foreign.py CATALOG.db NAMESPACE TABLE rollback SNAPSHOT_ID
   foreign.py CATALOG.db NAMESPACE TABLE tag SNAPSHOT_ID NAME
   foreign.py CATALOG.db NAMESPACE TABLE add-column NAME
@@ -31,6 +32,8 @@ def main(catalog_file, namespace, name, action, *rest):
     match action, rest:
         case "append", [rows]:
             table.append(rows_as(table.schema(), json.loads(rows)))
+        case "delete", [rows]:
+            table.delete(rows)
         case "rollback", [snapshot]:
             table.manage_snapshots().rollback_to_snapshot(int(snapshot)).commit()
         case "tag", [snapshot, tag]:

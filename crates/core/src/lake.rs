@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::BooleanBuffer;
 use async_trait::async_trait;
 
 use crate::{
-    CheckpointId, CompleteTo, MemberDigest, Position, Result, RowBuffer, StagedDelta, Stamp, StopMark, TableName,
-    TableSchema,
+    CheckpointId, CompleteTo, MemberDigest, Position, Result, RowBuffer, StagedDelta, Stamp, StopMark, StopReason,
+    TableName, TableSchema,
 };
 
 /// Folded changes of one table, ready to be written: at most one row and one delete a key.
@@ -20,8 +21,41 @@ pub struct DeltaBatch {
     pub replace: bool,
     /// Rows to put, one column for each of the schema's.
     pub rows: RecordBatch,
+    /// Further rows to put, which lack cells that the table has.
+    pub incomplete: Option<IncompleteRows>,
     /// Keys to delete, one column for each of the schema's `key`, in the key's order.
     pub deletes: RecordBatch,
+}
+
+/// Rows some of whose cells are what the table holds for them: the log does not carry large values that an update left alone.
+#[derive(Debug)]
+pub struct IncompleteRows {
+    /// One column for each of the schema's. Cells that are missing are NULL, whether or not the column allows that.
+    pub rows: RecordBatch,
+    /// The key by which each of the rows is found in the table as it is before the batch, one column for each of the schema's
+    /// `key`. No key comes twice.
+    pub keys: RecordBatch,
+    /// For each column of the schema: which of the rows lack its cell; None where none does. Each row lacks one at least, and none
+    /// of the key.
+    pub missing: Vec<Option<BooleanBuffer>>,
+}
+
+/// A table as its rows were before a batch, for cells that the batch lacks.
+#[derive(Clone, Debug, Default)]
+pub struct Ground {
+    /// The last data commit that the table records; whatever else was committed since makes it another ground.
+    pub base: Option<CheckpointId>,
+    /// What was staged on it since, in order.
+    pub staged: Vec<StagedDelta>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum Written {
+    /// Its files are durable.
+    Delta(StagedDelta),
+    /// Nothing: the table lacks a row that it must have. The reason names it.
+    NoSuchRow(StopReason),
 }
 
 /// Work that ends in a [`DeltaBatch`], to be done wherever the writer encodes, away from the thread that reads the log.
@@ -44,7 +78,10 @@ pub trait DeltaWriter: Send + Sync {
     ///
     /// Where the batch's schema is another than the table's, the commit of the delta gives it to the table; rows that are
     /// there stay, and a column that went keeps its old values.
-    async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto) -> Result<StagedDelta>;
+    ///
+    /// Cells that the batch lacks are read from `ground`, and from nothing that came later. Where the table is no longer that,
+    /// the error is a [`Retry`](crate::ErrorKind::Retry).
+    async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto, ground: &Ground) -> Result<Written>;
 
     /// Starts an append-only write of a whole table under `schema`, which may differ from the table's present one.
     async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>>;

@@ -29,15 +29,15 @@ pub use finding::{Finding, Severity};
 pub use key::{decode_key, encode_key};
 pub use key_text::{cell_text, show_key};
 pub use lake::{
-    CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Lake, LakeTable, LakeVersion, LoadWriter, Onto,
-    TableCommit,
+    CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Ground, IncompleteRows, Lake, LakeTable,
+    LakeVersion, LoadWriter, Onto, TableCommit, Written,
 };
 pub use position::{
     BinlogOffset, BinlogPosition, GtidInterval, GtidPosition, GtidSet, GtidSource, LastGtid, Lsn, MariaDbGtid,
     MariaDbPoint, MariaDbPosition, ParsePositionError, Position, TransactionPoint,
 };
 pub use positions::{PositionStore, SavedState};
-pub use rows::{Mark, RowBuffer, RowOp};
+pub use rows::{Mark, RowBuffer, RowOp, Unchanged};
 pub use schema::{Column, ColumnType, NativeType, ParseTableNameError, TableName, TableSchema};
 pub use secret::Secret;
 pub use source::{

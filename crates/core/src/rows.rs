@@ -40,6 +40,16 @@ pub struct Mark {
     nulled: u64,
 }
 
+/// A cell of a new image that stands for the value which its row had before: an update left it alone, and the log does not
+/// carry it. The cell itself is NULL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unchanged {
+    /// Which of the new images.
+    pub image: usize,
+    /// Which of the schema's columns; none of the key's.
+    pub column: usize,
+}
+
 /// The changes of one table, in log order, under one schema.
 ///
 /// A decoder appends the cells of the new image to [`image`](Self::image) and those of the old key to
@@ -51,6 +61,8 @@ pub struct RowBuffer {
     ops: Vec<RowOp>,
     images: Vec<ColumnBuffer>,
     old_keys: Vec<ColumnBuffer>,
+    /// Ascending.
+    unchanged: Vec<Unchanged>,
     end: Mark,
     /// Of the entry that is not finished.
     nulled: u64,
@@ -83,7 +95,17 @@ impl RowBuffer {
         let images: Vec<_> = schema.columns.iter().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
         let old_keys: Vec<_> = schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
         let (image_size, old_key_size) = (RowSize::new(&images), RowSize::new(&old_keys));
-        Self { schema, ops: Vec::new(), images, old_keys, end: Mark::default(), nulled: 0, image_size, old_key_size }
+        Self {
+            schema,
+            ops: Vec::new(),
+            images,
+            old_keys,
+            unchanged: Vec::new(),
+            end: Mark::default(),
+            nulled: 0,
+            image_size,
+            old_key_size,
+        }
     }
 
     /// The schema all rows have.
@@ -108,10 +130,34 @@ impl RowBuffer {
         &mut self.images
     }
 
+    /// NULL, appended last to a column of the present entry's image, stands for the value that the row has already. Columns are
+    /// told in their order; only updates leave values alone, and none of the key.
+    ///
+    /// # Panics
+    /// When the column is not told in order, is of the key, or holds something else: a decoder that does this is wrong.
+    pub fn note_unchanged(&mut self, column: usize) {
+        let cell = Unchanged { image: self.end.images, column };
+        assert!(
+            self.unchanged.last().is_none_or(|last| *last < cell)
+                && !self.schema.key.contains(&column)
+                && self.images[column].len() == cell.image + 1
+                && self.images[column].is_null(cell.image),
+            "column {column} of {} was wrongly said to be unchanged",
+            self.schema.table
+        );
+        self.unchanged.push(cell);
+    }
+
+    /// The cells that stand for a value not in the log, in the order of images, then of columns.
+    pub fn unchanged(&self) -> &[Unchanged] {
+        &self.unchanged
+    }
+
     /// Completes the entry whose cells were appended.
     ///
     /// # Panics
-    /// When a column lacks its cell or has one too many: a decoder that does this is wrong.
+    /// When a column lacks its cell or has one too many, or what is no update left a value alone: a decoder that does this is
+    /// wrong.
     pub fn finish_row(&mut self, op: RowOp) {
         let mut end = self.end;
         end.ops += 1;
@@ -120,6 +166,12 @@ impl RowBuffer {
         assert!(
             self.images.iter().all(|c| c.len() == end.images) && self.old_keys.iter().all(|c| c.len() == end.old_keys),
             "a row of {} was finished with cells missing or left over",
+            self.schema.table
+        );
+        assert!(
+            matches!(op, RowOp::Update | RowOp::UpdateFrom)
+                || self.unchanged.last().is_none_or(|cell| cell.image < self.end.images),
+            "a row of {} that is no update leaves a value alone",
             self.schema.table
         );
         self.ops.push(op);
@@ -157,6 +209,7 @@ impl RowBuffer {
     /// is looked at.
     pub fn bytes(&self) -> usize {
         self.end.ops
+            + self.unchanged.len() * size_of::<Unchanged>()
             + self.image_size.bytes(self.end.images, &self.images)
             + self.old_key_size.bytes(self.end.old_keys, &self.old_keys)
     }
@@ -175,8 +228,13 @@ impl RowBuffer {
         for column in &mut self.old_keys {
             column.truncate(mark.old_keys);
         }
+        self.unchanged.truncate(self.unchanged_before(mark));
         self.end = mark;
         self.nulled = 0;
+    }
+
+    fn unchanged_before(&self, mark: Mark) -> usize {
+        self.unchanged.partition_point(|cell| cell.image < mark.images)
     }
 
     /// Moves the entries after `mark` into a buffer of their own.
@@ -188,11 +246,16 @@ impl RowBuffer {
             old_keys: self.end.old_keys - mark.old_keys,
             nulled: self.end.nulled - mark.nulled,
         };
+        let mut unchanged = self.unchanged.split_off(self.unchanged_before(mark));
+        for cell in &mut unchanged {
+            cell.image -= mark.images;
+        }
         let tail = Self {
             schema: Arc::clone(&self.schema),
             ops: self.ops.split_off(mark.ops),
             images: self.images.iter_mut().map(|column| column.split_off(mark.images)).collect(),
             old_keys: self.old_keys.iter_mut().map(|column| column.split_off(mark.old_keys)).collect(),
+            unchanged,
             end,
             nulled: std::mem::take(&mut self.nulled),
             image_size: self.image_size.clone(),
@@ -217,7 +280,8 @@ impl RowBuffer {
         encode_key(self.old_keys.iter(), row, out);
     }
 
-    /// Takes the buffer apart: entries, columns of new images, columns of old keys.
+    /// Takes the buffer apart: entries, columns of new images, columns of old keys. Cells that are [`unchanged`](Self::unchanged)
+    /// are NULL in them: whoever can meet such cells asks for them first.
     pub fn into_parts(self) -> (Vec<RowOp>, Vec<ColumnBuffer>, Vec<ColumnBuffer>) {
         (self.ops, self.images, self.old_keys)
     }

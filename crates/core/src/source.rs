@@ -45,7 +45,7 @@ pub struct SourceTable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopReason {
     /// One or two words for `status` and metrics: `schema changed`, `unrepresentable value`, `unchanged TOAST`, `log lost`,
-    /// `rolled back`, `dropped`.
+    /// `row missing`, `rolled back`, `dropped`.
     pub state: String,
     /// What happened, with column and key named, never with values of other columns.
     pub detail: String,
@@ -67,6 +67,18 @@ impl StopReason {
             state: Self::SCHEMA_CHANGED.into(),
             detail: detail.into(),
             remedy: format!("run `calve reload {table}` to read it again in its new shape"),
+        }
+    }
+
+    /// The stop of a table in which an update's row is not found, by its key as people read it, though the values that the update
+    /// left alone are nowhere else.
+    pub fn row_missing(table: &TableName, key: &str) -> Self {
+        Self {
+            state: "row missing".into(),
+            detail: format!(
+                "an update left large values of the row with {key} as they were, and the table in the lake has no such row"
+            ),
+            remedy: format!("run `calve reload {table}` to read it again"),
         }
     }
 }

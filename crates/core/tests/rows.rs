@@ -5,7 +5,9 @@ use std::sync::Arc;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, TimestampMicrosecondType};
-use calve_core::{Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, TableName, TableSchema};
+use calve_core::{
+    Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, TableName, TableSchema, Unchanged,
+};
 
 const TYPES: [ColumnType; 13] = [
     ColumnType::Int,
@@ -71,13 +73,31 @@ fn append(rows: &mut RowBuffer, row: i32, op: RowOp) {
         for (index, column) in rows.images_mut().iter_mut().enumerate() {
             push(column, row, index != 0);
         }
+        if leaves_alone(row, op) {
+            for column in LEFT_ALONE {
+                rows.note_unchanged(column);
+            }
+        }
     }
     rows.finish_row(op);
+}
+
+/// Columns that some updates leave alone.
+const LEFT_ALONE: [usize; 2] = [1, 6];
+
+fn leaves_alone(row: i32, op: RowOp) -> bool {
+    row % 6 == 0 && matches!(op, RowOp::Update | RowOp::UpdateFrom)
 }
 
 /// The buffer's entries, read back from its arrays.
 fn check(rows: RowBuffer, expected: &[(i32, RowOp)]) {
     assert_eq!(rows.ops(), expected.iter().map(|(_, op)| *op).collect::<Vec<_>>());
+    let with_image = expected.iter().filter(|(_, op)| op.has_image()).enumerate();
+    let unchanged: Vec<Unchanged> = with_image
+        .filter(|(_, (row, op))| leaves_alone(*row, *op))
+        .flat_map(|(image, _)| LEFT_ALONE.map(|column| Unchanged { image, column }))
+        .collect();
+    assert_eq!(rows.unchanged(), unchanged);
     let (_, images, old_keys) = rows.into_parts();
     let images: Vec<_> = images.into_iter().map(ColumnBuffer::into_array).collect();
     let keys: Vec<_> = old_keys.into_iter().map(ColumnBuffer::into_array).collect();
@@ -138,6 +158,9 @@ fn what_stands_is_what_was_not_taken_back() {
                     for (index, column) in rows.images_mut().iter_mut().enumerate().take(cells) {
                         push(column, row, index != 0);
                     }
+                    if row % 3 == 0 && cells > 1 {
+                        rows.note_unchanged(1);
+                    }
                     rows.discard_row();
                 }
                 2 => {
@@ -165,6 +188,25 @@ fn a_row_that_lacks_a_cell_cannot_be_finished() {
     let mut rows = RowBuffer::new(schema());
     rows.image(0).push_i32(1);
     rows.finish_row(RowOp::Insert);
+}
+
+#[test]
+#[should_panic(expected = "no update leaves a value alone")]
+fn an_insert_leaves_nothing_alone() {
+    let mut rows = RowBuffer::new(schema());
+    for (index, column) in rows.images_mut().iter_mut().enumerate() {
+        push(column, 3, index != 0);
+    }
+    rows.note_unchanged(1);
+    rows.finish_row(RowOp::Insert);
+}
+
+#[test]
+#[should_panic(expected = "wrongly said to be unchanged")]
+fn a_key_is_not_left_alone() {
+    let mut rows = RowBuffer::new(schema());
+    rows.image(0).push_null();
+    rows.note_unchanged(0);
 }
 
 #[test]
@@ -227,6 +269,15 @@ fn memory_is_counted_with_what_is_in_the_cells_and_given_back_with_them() {
     assert_eq!((rows.bytes(), tail.bytes()), (first, second));
     append(&mut rows, 5, RowOp::Delete);
     assert_eq!(rows.bytes(), first + 1 + 4);
+    rows.truncate(mark);
+    assert_eq!(rows.bytes(), first);
+    append(&mut rows, 6, RowOp::Update);
+    let null = "row 1".len() + 4;
+    assert_eq!(
+        rows.bytes(),
+        2 * first - null + LEFT_ALONE.len() * size_of::<Unchanged>(),
+        "what was left alone counts"
+    );
     rows.truncate(mark);
     assert_eq!(rows.bytes(), first);
 }

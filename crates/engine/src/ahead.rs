@@ -2,12 +2,13 @@
 //!
 //! Nothing of the protocol depends on when files are written, for only an intent makes them count. What is staged ahead must
 //! fit the tables as the commit under way leaves them; so nothing is while that gives a table another schema, and nothing that
-//! does so itself.
+//! does so itself. Rows that lack values which their table has are staged once what is under way on that table is committed.
 
 use std::sync::Arc;
 
 use calve_core::{
-    DeltaWriter, EncodeJob, Error, Onto, Result, RowBuffer, StagedDelta, TableIndex, TableName, TableSchema,
+    DeltaWriter, EncodeJob, Error, Ground, Onto, Result, RowBuffer, StagedDelta, TableIndex, TableName, TableSchema,
+    Written,
 };
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -15,10 +16,11 @@ use tokio::sync::mpsc;
 
 use crate::assemble::{Sealed, TableRows, Work};
 use crate::fold::{Inserts, fold};
+use crate::settings::{Mutation, Rules};
 use crate::weight::Weight;
 
-/// Files of one checkpoint or chunk.
-pub(crate) type StagedTables = Vec<(TableIndex, StagedDelta)>;
+/// What became of the rows of one checkpoint or chunk.
+pub(crate) type StagedTables = Vec<(TableIndex, Written)>;
 
 /// How a table's rows are staged.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct Manner {
     pub(crate) stopped: bool,
     pub(crate) onto: Onto,
     pub(crate) inserts: Inserts,
+    /// The table that rows are put on.
+    pub(crate) ground: Ground,
     /// What rows have that change no schema.
     pub(crate) schema: Arc<TableSchema>,
 }
@@ -45,16 +49,24 @@ impl<'a> Stager<'a> {
         let writer = self.writer;
         let manner = |index: TableIndex| &manners[index.0];
         let jobs = tables.into_iter().filter(|(index, _)| !manner(*index).stopped).map(|(index, rows)| {
-            let (&Manner { onto, inserts, .. }, names) = (manner(index), Arc::clone(&self.names));
+            let (Manner { onto, inserts, ground, .. }, names) = (manner(index), Arc::clone(&self.names));
+            let (onto, inserts, ground) = (*onto, *inserts, ground.clone());
             async move {
                 let nulled = rows.nulled();
-                let delta = writer.write(&names[index.0], encode_job(rows, inserts), onto).await?;
-                Ok::<_, Error>((index, StagedDelta { nulled, ..delta }))
+                let written = writer.write(&names[index.0], encode_job(rows, inserts), onto, &ground).await?;
+                Ok::<_, Error>((index, counted(written, nulled)))
             }
         });
         // Collected first: a stream over borrowed closures is not nameable as Send.
         let jobs: Vec<_> = jobs.collect();
         Box::pin(stream::iter(jobs).buffer_unordered(self.parallelism).try_collect())
+    }
+}
+
+fn counted(written: Written, nulled: u64) -> Written {
+    match written {
+        Written::Delta(delta) => Written::Delta(StagedDelta { nulled, ..delta }),
+        Written::NoSuchRow(reason) => Written::NoSuchRow(reason),
     }
 }
 
@@ -66,28 +78,39 @@ fn encode_job(rows: RowBuffer, inserts: Inserts) -> EncodeJob {
 pub(crate) enum Next {
     /// As the reader made it, with the memory of its rows.
     Work(Work, Weight),
-    /// A checkpoint whose rows are staged, or None for a chunk.
-    Staged(Option<Sealed>, StagedTables),
+    /// Work whose rows are staged, as far as they could be.
+    Staged(Whole, StagedTables),
+}
+
+/// Work of which a part is staged ahead.
+pub(crate) struct Whole {
+    /// A checkpoint, or None for a chunk.
+    pub(crate) sealed: Option<Sealed>,
+    /// Tables whose rows wait for the commit under way.
+    pub(crate) rest: Vec<TableRows>,
+    /// Their memory.
+    pub(crate) weight: Weight,
 }
 
 /// A piece of work that was taken ahead.
 enum Taken<'a> {
     /// That must not be staged yet.
     Work(Work, Weight),
-    Staging(Option<Sealed>, BoxFuture<'a, Result<StagedTables>>),
-    Staged(Option<Sealed>, Result<StagedTables>),
+    Staging(Option<Whole>, BoxFuture<'a, Result<StagedTables>>),
+    Staged(Whole, Result<StagedTables>),
 }
 
 /// The reader's work in its order, one piece of it taken ahead.
 pub(crate) struct Ahead<'a> {
     works: mpsc::Receiver<(Work, Weight)>,
     stager: Stager<'a>,
+    rules: Rules,
     taken: Option<Taken<'a>>,
 }
 
 impl<'a> Ahead<'a> {
-    pub(crate) fn new(works: mpsc::Receiver<(Work, Weight)>, stager: Stager<'a>) -> Self {
-        Self { works, stager, taken: None }
+    pub(crate) fn new(works: mpsc::Receiver<(Work, Weight)>, stager: Stager<'a>, rules: Rules) -> Self {
+        Self { works, stager, rules, taken: None }
     }
 
     /// See [`Stager::stage`].
@@ -102,7 +125,7 @@ impl<'a> Ahead<'a> {
         }
         self.drive().await;
         Ok(match self.taken.take() {
-            Some(Taken::Staged(sealed, staged)) => Some(Next::Staged(sealed, staged?)),
+            Some(Taken::Staged(whole, staged)) => Some(Next::Staged(whole, staged?)),
             Some(Taken::Work(work, weight)) => Some(Next::Work(work, weight)),
             Some(Taken::Staging(..)) | None => None,
         })
@@ -113,11 +136,11 @@ impl<'a> Ahead<'a> {
         if self.taken.is_none() {
             self.taken = match self.works.recv().await {
                 Some((Work::Chunk(tables), weight)) if fits(&tables, manners) => {
-                    Some(Taken::Staging(None, self.staging(tables, weight, manners)))
+                    Some(self.staging(None, tables, weight, manners))
                 }
                 Some((Work::Seal(mut sealed), weight)) if fits(&sealed.tables, manners) => {
                     let tables = std::mem::take(&mut sealed.tables);
-                    Some(Taken::Staging(Some(sealed), self.staging(tables, weight, manners)))
+                    Some(self.staging(Some(sealed), tables, weight, manners))
                 }
                 other => other.map(|(work, weight)| Taken::Work(work, weight)),
             };
@@ -128,32 +151,41 @@ impl<'a> Ahead<'a> {
 
     fn staging(
         &self,
+        sealed: Option<Sealed>,
         tables: Vec<TableRows>,
-        weight: Weight,
+        mut weight: Weight,
         manners: &[Manner],
-    ) -> BoxFuture<'a, Result<StagedTables>> {
-        let staging = self.stager.stage(tables, manners);
-        Box::pin(async move {
+    ) -> Taken<'a> {
+        let waits = |(_, rows): &TableRows| !rows.unchanged().is_empty() && !self.rules.broken(Mutation::LookUpAhead);
+        let (rest, now): (Vec<_>, Vec<_>) = tables.into_iter().partition(waits);
+        let rest_weight = weight.split(rest.iter().map(|(_, rows)| rows.bytes()).sum());
+        let staging = self.stager.stage(now, manners);
+        let job = Box::pin(async move {
             let staged = staging.await;
             drop(weight);
             staged
-        })
+        });
+        Taken::Staging(Some(Whole { sealed, rest, weight: rest_weight }), job)
     }
 
     /// Removes what was staged ahead of a commit that failed.
     pub(crate) async fn discard(&mut self) {
         self.drive().await;
         if let Some(Taken::Staged(_, Ok(staged))) = self.taken.take() {
-            let deltas: Vec<StagedDelta> = staged.into_iter().map(|(_, delta)| delta).collect();
+            let delta = |(_, written)| match written {
+                Written::Delta(delta) => Some(delta),
+                Written::NoSuchRow(_) => None,
+            };
+            let deltas: Vec<StagedDelta> = staged.into_iter().filter_map(delta).collect();
             self.stager.writer.discard(&deltas).await;
         }
     }
 
     /// Lets what is being staged become staged.
     async fn drive(&mut self) {
-        if let Some(Taken::Staging(sealed, job)) = &mut self.taken {
+        if let Some(Taken::Staging(whole, job)) = &mut self.taken {
             let staged = job.await;
-            self.taken = Some(Taken::Staged(sealed.take(), staged));
+            self.taken = whole.take().map(|whole| Taken::Staged(whole, staged));
         }
     }
 }

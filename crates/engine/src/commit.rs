@@ -15,18 +15,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calve_core::{
-    CheckpointId, CheckpointIntent, CompleteTo, DeltaWriter, DurablePosition, Error, ErrorKind, Lake, LakeTable,
-    MemberDigest, Onto, Position, PositionStore, SourceIdentity, StagedDelta, Stamp, StopMark, StopReason, TableCommit,
-    TableIndex, TableIntent, TableName, TableSchema,
+    CheckpointId, CheckpointIntent, CompleteTo, DeltaWriter, DurablePosition, Error, ErrorKind, Ground, Lake,
+    LakeTable, MemberDigest, Onto, Position, PositionStore, SourceIdentity, StagedDelta, Stamp, StopMark, StopReason,
+    TableCommit, TableIndex, TableIntent, TableName, TableSchema, Written,
 };
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
-use crate::ahead::{Ahead, Manner, Next, StagedTables, Stager};
+use crate::ahead::{Ahead, Manner, Next, StagedTables, Stager, Whole};
 use crate::assemble::{Sealed, TableRows, Work};
 use crate::environment::Environment;
 use crate::fold::Inserts;
-use crate::ledger::{Entry, Ledger, Standing};
+use crate::ledger::{Entry, Ledger, Standing, Waiting, files_of};
 use crate::load::Finished;
 use crate::observe::{Event, Observer, TableState};
 use crate::policy::{HELD, Reloads};
@@ -98,7 +98,7 @@ impl<'a> Committer<'a> {
         works: mpsc::Receiver<(Work, Weight)>,
         loads: mpsc::Receiver<Finished>,
     ) -> Step<()> {
-        let mut ahead = Ahead::new(works, self.stager());
+        let mut ahead = Ahead::new(works, self.stager(), self.ledger.rules);
         let result = self.work(&mut ahead, loads).await;
         if result.is_err() {
             ahead.discard().await;
@@ -120,16 +120,17 @@ impl<'a> Committer<'a> {
                     None => loading = false,
                 },
                 item = ahead.next() => match item? {
-                    Some(Next::Work(Work::Chunk(rows), _weight)) => self.stage(rows, ahead).await?,
+                    Some(Next::Work(Work::Chunk(rows), weight)) => self.stage(rows, weight, ahead).await?,
                     Some(Next::Work(Work::Seal(mut sealed), weight)) => {
-                        self.stage(std::mem::take(&mut sealed.tables), ahead).await?; // 1
-                        drop(weight);
+                        self.stage(std::mem::take(&mut sealed.tables), weight, ahead).await?; // 1
                         self.checkpoint(sealed, ahead).await?;
                     }
-                    Some(Next::Staged(None, staged)) => self.keep(staged).await,
-                    Some(Next::Staged(Some(sealed), staged)) => {
-                        self.keep(staged).await; // 1
-                        self.checkpoint(sealed, ahead).await?;
+                    Some(Next::Staged(Whole { sealed, rest, weight }, staged)) => {
+                        self.keep(staged).await?;
+                        self.stage(rest, weight, ahead).await?; // 1
+                        if let Some(sealed) = sealed {
+                            self.checkpoint(sealed, ahead).await?;
+                        }
                     }
                     Some(Next::Work(Work::Abandon, _)) => self.abandon().await,
                     Some(Next::Work(Work::Stop(table, reason), _)) => self.stop(table, reason).await?,
@@ -147,8 +148,7 @@ impl<'a> Committer<'a> {
     /// Files that were staged and that no intent names are of no more use.
     pub(crate) async fn discard_uncommitted(&mut self) {
         for entry in &mut self.ledger.entries {
-            let mut deltas = std::mem::take(&mut entry.staged);
-            deltas.extend(std::mem::take(&mut entry.kept).into_iter().map(|(delta, _)| delta));
+            let mut deltas = entry.take_files();
             deltas.extend(entry.loaded.take());
             if !deltas.is_empty() {
                 self.writer.discard(&deltas).await;
@@ -199,30 +199,60 @@ impl<'a> Committer<'a> {
 
     /// How each table is staged now.
     fn manners(&self) -> Vec<Manner> {
-        let manner = |entry: &Entry| {
-            let trusted = entry.settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
-            Manner {
-                stopped: entry.standing == Standing::Stopped,
-                onto: if entry.standing == Standing::Loading { Onto::Load } else { Onto::Table },
-                inserts: if trusted { Inserts::AreNew } else { Inserts::MayExist },
-                schema: Arc::clone(entry.reshaped.as_ref().unwrap_or(&entry.schema)),
-            }
-        };
-        self.ledger.entries.iter().map(manner).collect()
+        self.ledger.entries.iter().map(|entry| self.manner(entry)).collect()
     }
 
-    /// Step 1. The files wait in the ledger.
-    async fn stage(&mut self, tables: Vec<TableRows>, ahead: &Ahead<'_>) -> Step<()> {
+    fn manner(&self, entry: &Entry) -> Manner {
+        let trusted = entry.settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
+        Manner {
+            stopped: entry.standing == Standing::Stopped,
+            onto: if entry.standing == Standing::Loading { Onto::Load } else { Onto::Table },
+            inserts: if trusted { Inserts::AreNew } else { Inserts::MayExist },
+            ground: Ground { base: entry.base, staged: Vec::new() },
+            schema: Arc::clone(entry.reshaped.as_ref().unwrap_or(&entry.schema)),
+        }
+    }
+
+    /// Step 1. The files wait in the ledger; so do rows that lack values of a table which is not there yet.
+    async fn stage(&mut self, tables: Vec<TableRows>, mut weight: Weight, ahead: &Ahead<'_>) -> Step<()> {
         self.reshape(&tables)?;
-        let staged = ahead.stage(tables, &self.manners()).await?;
-        self.keep(staged).await;
-        Ok(())
+        let mut manners = self.manners();
+        let mut now = Vec::with_capacity(tables.len());
+        for (index, rows) in tables {
+            let entry = &mut self.ledger.entries[index.0];
+            let lacks = !rows.unchanged().is_empty();
+            if lacks && entry.standing == Standing::Loading {
+                if entry.settles.is_some() {
+                    // Its rows are of no one position, so that none of them is what an update found.
+                    let what = format!("an update of {} left values alone while it is loaded in pieces", entry.name);
+                    return Err(Error::new(ErrorKind::Bug, what).into());
+                }
+                let weight = weight.split(rows.bytes());
+                entry.staged.push(Waiting::Rows(rows, weight));
+                continue;
+            }
+            if lacks && !self.ledger.rules.broken(Mutation::LookUpBelow) {
+                manners[index.0].ground.staged = entry.staged.iter().filter_map(Waiting::delta).cloned().collect();
+            }
+            now.push((index, rows));
+        }
+        let staged = ahead.stage(now, &manners).await?;
+        drop(weight);
+        self.keep(staged).await
     }
 
     /// Puts staged files into the ledger.
-    async fn keep(&mut self, staged: StagedTables) {
-        for (index, delta) in staged {
+    async fn keep(&mut self, staged: StagedTables) -> Step<()> {
+        for (index, written) in staged {
             let entry = &mut self.ledger.entries[index.0];
+            let delta = match written {
+                Written::Delta(delta) => delta,
+                Written::NoSuchRow(_) if entry.standing == Standing::Stopped => continue,
+                Written::NoSuchRow(reason) => {
+                    self.stop(index, reason).await?;
+                    continue;
+                }
+            };
             // What was staged ahead may be of a table that was stopped since.
             if delta.is_empty() || entry.standing == Standing::Stopped {
                 self.writer.discard(&[delta]).await;
@@ -230,11 +260,55 @@ impl<'a> Committer<'a> {
             }
             if delta.replace {
                 // What came before in this checkpoint is truncated away before anybody saw it.
-                let superseded = std::mem::take(&mut entry.staged);
+                let superseded = files_of(std::mem::take(&mut entry.staged));
                 self.writer.discard(&superseded).await;
             }
-            entry.staged.push(delta);
+            entry.staged.push(Waiting::Files(delta));
         }
+        Ok(())
+    }
+
+    /// Changes of a table that is there by now, as files in their order, each looked up on those before it. Where a row is
+    /// missing the table is stopped, and nothing comes.
+    pub(crate) async fn staged_by_now(
+        &mut self,
+        index: usize,
+        waiting: Vec<Waiting>,
+    ) -> Step<Option<Vec<StagedDelta>>> {
+        let mut deltas: Vec<StagedDelta> = Vec::with_capacity(waiting.len());
+        let mut waiting = waiting.into_iter();
+        while let Some(change) = waiting.next() {
+            let delta = match change {
+                Waiting::Files(delta) => delta,
+                Waiting::Rows(rows, _weight) => {
+                    let mut manners = self.manners();
+                    if !self.ledger.rules.broken(Mutation::LookUpBelow) {
+                        manners[index].ground.staged.clone_from(&deltas);
+                    }
+                    let staged = self.stager().stage(vec![(TableIndex(index), rows)], &manners).await?;
+                    match staged.into_iter().next() {
+                        Some((_, Written::Delta(delta))) => delta,
+                        Some((_, Written::NoSuchRow(reason))) => {
+                            deltas.extend(files_of(waiting));
+                            self.writer.discard(&deltas).await;
+                            self.stop(TableIndex(index), reason).await?;
+                            return Ok(None);
+                        }
+                        None => continue,
+                    }
+                }
+            };
+            if delta.replace {
+                let superseded = std::mem::take(&mut deltas);
+                self.writer.discard(&superseded).await;
+            }
+            if delta.is_empty() {
+                self.writer.discard(&[delta]).await;
+            } else {
+                deltas.push(delta);
+            }
+        }
+        Ok(Some(deltas))
     }
 
     /// Notes the schemas that rows come with. A load is of one schema: where the table has another before the load is
@@ -257,7 +331,7 @@ impl<'a> Committer<'a> {
     async fn abandon(&mut self) {
         for entry in &mut self.ledger.entries {
             entry.reshaped = None;
-            let deltas = std::mem::take(&mut entry.staged);
+            let deltas = files_of(std::mem::take(&mut entry.staged));
             if !deltas.is_empty() {
                 self.writer.discard(&deltas).await;
             }
@@ -269,18 +343,18 @@ impl<'a> Committer<'a> {
         let id = self.mint();
         let mut tables = Vec::new();
         for entry in &mut self.ledger.entries {
-            let deltas = std::mem::take(&mut entry.staged);
-            if deltas.is_empty() && entry.reshaped.is_none() {
+            let staged = std::mem::take(&mut entry.staged);
+            if staged.is_empty() && entry.reshaped.is_none() {
                 continue;
             }
             match entry.standing {
                 Standing::Streaming => {
                     let reshaped = entry.reshaped.take().filter(|_| !self.ledger.rules.broken(Mutation::OldSchema));
                     let schema = reshaped.unwrap_or_else(|| Arc::clone(&entry.schema));
-                    tables.push(part(entry, schema, deltas, end));
+                    tables.push(part(entry, schema, files_of(staged), end));
                 }
                 Standing::Loading if self.ledger.rules.broken(Mutation::KeptLost) => {}
-                Standing::Loading => entry.kept.extend(deltas.into_iter().map(|delta| (delta, end.clone()))),
+                Standing::Loading => entry.kept.extend(staged.into_iter().map(|change| (change, end.clone()))),
                 Standing::Stopped => unreachable!("a stopped table stages nothing"),
             }
         }
@@ -450,8 +524,7 @@ impl<'a> Committer<'a> {
         let streams = entry.standing == Standing::Streaming;
         let reason = if streams { self.settings.schema_changes.instead_of(reason) } else { reason };
         entry.reshaped = None;
-        let mut deltas = std::mem::take(&mut entry.staged);
-        deltas.extend(std::mem::take(&mut entry.kept).into_iter().map(|(delta, _)| delta));
+        let mut deltas = entry.take_files();
         deltas.extend(entry.loaded.take());
         let at = entry.base.is_some().then(|| entry.upto.clone());
         self.writer.discard(&deltas).await;
@@ -506,7 +579,8 @@ impl<'a> Committer<'a> {
             return Vec::new();
         }
         let entry = &self.ledger.entries[index];
-        let kept = entry.kept.iter().map(|(delta, _)| delta).chain(&entry.staged).chain(own);
+        let kept =
+            entry.kept.iter().map(|(change, _)| change).chain(&entry.staged).filter_map(Waiting::delta).chain(own);
         let kept = kept.flat_map(|delta| &delta.files).chain(intended.get(&entry.name).into_iter().flatten());
         let keep: BTreeSet<String> = kept.cloned().collect();
         match self.lake.unreferenced_files(&entry.name, &keep).await {

@@ -4,6 +4,11 @@
 //! A key change deletes the old key and puts the new one. TRUNCATE forgets what came before, and what comes after it needs
 //! no delete. An equality delete applies only to rows with a strictly smaller sequence number, so the deletes written beside
 //! the rows of the same snapshot never reach those rows.
+//!
+//! Cells that an update left alone come from the row's earlier images, as far as these have them (`lineage`); rows for which
+//! that is not all are set apart, with the key that each has in the table.
+
+mod lineage;
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -11,9 +16,14 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::{ArrowError, Field, Schema};
 use arrow_select::concat::concat;
+use arrow_select::interleave::interleave;
 use arrow_select::take::take;
-use calve_core::{Column, ColumnBuffer, DeltaBatch, Error, ErrorKind, Result, RowBuffer, RowOp};
+use calve_core::{
+    Column, ColumnBuffer, DeltaBatch, Error, ErrorKind, IncompleteRows, Result, RowBuffer, RowOp, TableSchema,
+};
 use hashbrown::{DefaultHashBuilder, HashTable};
+
+use lineage::{KeyAt, Lineage, Resolved};
 
 /// Whether the row of an insert can be in the table already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +86,16 @@ impl Keys {
         &mut self.states[index as usize]
     }
 
+    /// How many keys there are.
+    fn known(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Whether the key touched last, before which there were `known`, stands in the table as it was before.
+    fn is_in_table(&self, known: usize) -> bool {
+        self.states.len() > known && !self.truncated
+    }
+
     fn truncate(&mut self) {
         self.table.clear();
         self.states.clear();
@@ -99,6 +119,7 @@ pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
     };
     let schema = Arc::clone(buffer.schema());
     let mut keys = Keys::with_room(buffer.len());
+    let mut lineage = Lineage::of(&buffer);
     let (mut image, mut old) = (0_u32, 0_u32);
     for &op in buffer.ops() {
         let start = keys.bytes.len();
@@ -106,15 +127,21 @@ pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
             RowOp::Insert => {
                 buffer.encode_image_key(image as usize, &mut keys.bytes);
                 keys.touch(start, put(image)).row = Some(image);
+                lineage.inserted();
             }
             RowOp::Update => {
                 buffer.encode_image_key(image as usize, &mut keys.bytes);
-                keys.touch(start, Delete::Image(image)).row = Some(image);
+                let known = keys.known();
+                let state = keys.touch(start, Delete::Image(image));
+                let before = state.row.replace(image);
+                lineage.updated(before, keys.is_in_table(known), KeyAt::Image(image));
             }
             RowOp::UpdateFrom => {
                 buffer.encode_old_key(old as usize, &mut keys.bytes);
+                let known = keys.known();
                 let old_state = keys.touch(start, Delete::OldKey(old));
-                old_state.row = None;
+                let before = old_state.row.take();
+                lineage.updated(before, keys.is_in_table(known), KeyAt::OldKey(old));
                 // Where the key stayed the same this finds the state just touched, and its delete stands.
                 let start = keys.bytes.len();
                 buffer.encode_image_key(image as usize, &mut keys.bytes);
@@ -129,18 +156,21 @@ pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
         image += u32::from(op.has_image());
         old += u32::from(op.has_old_key());
     }
-    gather(&schema.columns, &schema.key, &keys, buffer)
-        .map(|(rows, deletes)| DeltaBatch { schema: Arc::clone(&schema), replace: keys.truncated, rows, deletes })
+    let resolved = lineage.resolve(buffer.unchanged()).ok_or_else(|| {
+        let what = format!("an update of {} left values of a row alone that cannot have been there", schema.table);
+        Error::new(ErrorKind::Bug, what)
+    })?;
+    gather(&schema, &keys, &resolved, buffer)
         .map_err(|e| Error::with_source(ErrorKind::Bug, format!("changes of {} could not be folded", schema.table), e))
 }
 
 /// The surviving rows and the keys to delete, as batches.
 fn gather(
-    columns: &[Column],
-    key: &[usize],
+    schema: &Arc<TableSchema>,
     keys: &Keys,
+    resolved: &Resolved,
     buffer: RowBuffer,
-) -> std::result::Result<(RecordBatch, RecordBatch), ArrowError> {
+) -> std::result::Result<DeltaBatch, ArrowError> {
     let (_, images, old_keys) = buffer.into_parts();
     let images: Vec<ArrayRef> = images.into_iter().map(ColumnBuffer::into_array).collect();
     let old_keys: Vec<ArrayRef> = old_keys.into_iter().map(ColumnBuffer::into_array).collect();
@@ -154,23 +184,77 @@ fn gather(
         }
     }
     let (from_old, from_image) = (UInt32Array::from(from_old), UInt32Array::from(from_image));
-    let deletes = key
+    let deletes = schema
+        .key
         .iter()
         .zip(&old_keys)
         .map(|(&index, old)| concat(&[&take(old, &from_old, None)?, &take(&images[index], &from_image, None)?]))
         .collect::<std::result::Result<_, _>>()?;
 
     let mut rows: Vec<u32> = keys.states.iter().filter_map(|state| state.row).collect();
-    let images = if rows.len() == images[0].len() {
-        images // every image survived: nothing to pick
-    } else {
+    let (mut incomplete, mut images) = (None, images);
+    // Where every image survived whole there is nothing to pick.
+    if rows.len() < images[0].len() || !resolved.is_empty() {
         rows.sort_unstable();
-        let rows = UInt32Array::from(rows);
-        images.iter().map(|column| take(column, &rows, None)).collect::<std::result::Result<_, _>>()?
+        let (whole, lacking): (Vec<u32>, Vec<u32>) = rows.into_iter().partition(|row| !resolved.lacks(*row));
+        if !lacking.is_empty() {
+            incomplete = Some(incomplete_rows(schema, resolved, &lacking, &images, &old_keys)?);
+        }
+        images = picked(resolved, &whole, &images)?;
+    }
+    let row_fields: Vec<Field> = schema.columns.iter().map(field).collect();
+    Ok(DeltaBatch {
+        schema: Arc::clone(schema),
+        replace: keys.truncated,
+        rows: RecordBatch::try_new(Arc::new(Schema::new(row_fields)), images)?,
+        incomplete,
+        deletes: RecordBatch::try_new(Arc::new(key_fields(schema)), deletes)?,
+    })
+}
+
+/// Rows that lack cells, and where the table has them.
+fn incomplete_rows(
+    schema: &TableSchema,
+    resolved: &Resolved,
+    rows: &[u32],
+    images: &[ArrayRef],
+    old_keys: &[ArrayRef],
+) -> std::result::Result<IncompleteRows, ArrowError> {
+    let places: Vec<(usize, usize)> = rows
+        .iter()
+        .filter_map(|row| resolved.key_in_table(*row))
+        .map(|key| match key {
+            KeyAt::OldKey(row) => (0, row as usize),
+            KeyAt::Image(row) => (1, row as usize),
+        })
+        .collect();
+    let keys = schema.key.iter().zip(old_keys);
+    let keys = keys
+        .map(|(&index, old)| interleave(&[&**old, &*images[index]], &places))
+        .collect::<std::result::Result<_, _>>()?;
+    let missing = (0..schema.columns.len()).map(|column| resolved.missing(rows, column)).collect();
+    let fields: Vec<Field> = schema.columns.iter().map(|column| field(column).with_nullable(true)).collect();
+    Ok(IncompleteRows {
+        rows: RecordBatch::try_new(Arc::new(Schema::new(fields)), picked(resolved, rows, images)?)?,
+        keys: RecordBatch::try_new(Arc::new(key_fields(schema)), keys)?,
+        missing,
+    })
+}
+
+/// These images, each cell from the image that has it.
+fn picked(resolved: &Resolved, rows: &[u32], images: &[ArrayRef]) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
+    let own = UInt32Array::from(rows.to_vec());
+    let pick = |(column, image): (usize, &ArrayRef)| match resolved.images_of(rows, column) {
+        Some(images) => take(image, &UInt32Array::from(images), None),
+        None => take(image, &own, None),
     };
-    let field = |column: &Column| Field::new(&column.name, column.ty.arrow_type(), column.nullable);
-    let row_fields: Vec<Field> = columns.iter().map(field).collect();
-    let key_fields: Vec<Field> = key.iter().map(|&index| field(&columns[index])).collect();
-    let rows = RecordBatch::try_new(Arc::new(Schema::new(row_fields)), images)?;
-    Ok((rows, RecordBatch::try_new(Arc::new(Schema::new(key_fields)), deletes)?))
+    images.iter().enumerate().map(pick).collect()
+}
+
+fn field(column: &Column) -> Field {
+    Field::new(&column.name, column.ty.arrow_type(), column.nullable)
+}
+
+fn key_fields(schema: &TableSchema) -> Schema {
+    Schema::new(schema.key_columns().map(field).collect::<Vec<_>>())
 }

@@ -41,11 +41,14 @@ pub(crate) enum Change {
     Insert(Key, &'static str),
     Update(Key, &'static str),
     UpdateFrom(Key, Key, &'static str),
+    /// An update that leaves the note alone, and one that changes the key beside.
+    Keep(Key),
+    KeepFrom(Key, Key),
     Delete(Key),
     Truncate,
 }
 
-use Change::{Delete, Insert, Truncate, Update, UpdateFrom};
+use Change::{Delete, Insert, Keep, KeepFrom, Truncate, Update, UpdateFrom};
 
 /// Appends a change as a decoder would.
 pub(crate) fn append(rows: &mut RowBuffer, change: &Change) {
@@ -76,6 +79,17 @@ pub(crate) fn append(rows: &mut RowBuffer, change: &Change) {
             image(rows, to, note);
             RowOp::UpdateFrom
         }
+        Keep(key) => {
+            image(rows, key, "");
+            rows.note_unchanged(0);
+            RowOp::Update
+        }
+        KeepFrom(from, to) => {
+            old(rows, from);
+            image(rows, to, "");
+            rows.note_unchanged(0);
+            RowOp::UpdateFrom
+        }
         Delete(key) => {
             old(rows, key);
             RowOp::Delete
@@ -102,6 +116,7 @@ fn keys(batch: &RecordBatch, part: usize, id: usize) -> Vec<Key> {
 /// Folds and gives (replace, rows by key, deleted keys), having checked that no key comes twice.
 pub(crate) fn folded(buffer: RowBuffer, inserts: Inserts) -> (bool, BTreeMap<Key, String>, Vec<Key>) {
     let batch = fold(buffer, inserts).unwrap();
+    assert!(batch.incomplete.is_none(), "every row is whole");
     let row_keys = keys(&batch.rows, 2, 1);
     let notes = batch.rows.column(0).as_string::<i32>();
     let note = |row| if notes.is_null(row) { String::new() } else { notes.value(row).to_owned() };
@@ -244,4 +259,144 @@ fn next(state: &BTreeMap<Key, String>, note: &'static str) -> Vec<(Change, BTree
         }
     }
     all
+}
+
+/// The table that a folded buffer makes of another, with the notes that it leaves alone looked up there.
+fn put_on(table: &BTreeMap<Key, String>, changes: &[Change]) -> BTreeMap<Key, String> {
+    let batch = fold(buffer(changes), Inserts::AreNew).unwrap();
+    let mut result = if batch.replace { BTreeMap::new() } else { table.clone() };
+    for key in keys(&batch.deletes, 0, 1) {
+        assert!(result.remove(&key).is_some(), "{changes:?} deletes {key:?}, which is not there");
+    }
+    let mut put = |key, note: String| assert_eq!(result.insert(key, note), None, "{changes:?} doubles {key:?}");
+    let notes = batch.rows.column(0).as_string::<i32>();
+    for (row, key) in keys(&batch.rows, 2, 1).into_iter().enumerate() {
+        put(key, notes.value(row).to_owned());
+    }
+    if let Some(incomplete) = &batch.incomplete {
+        let (new, old) = (keys(&incomplete.rows, 2, 1), keys(&incomplete.keys, 0, 1));
+        assert!(!new.is_empty() && new.len() == old.len(), "{changes:?}");
+        let [Some(missing), None, None] = &incomplete.missing[..] else { panic!("{changes:?} lacks parts of a key") };
+        assert_eq!(missing.count_set_bits(), new.len(), "{changes:?}");
+        for (new, old) in new.into_iter().zip(old) {
+            let note = table.get(&old).unwrap_or_else(|| panic!("{changes:?} looks {old:?} up, which is not there"));
+            put(new, note.clone());
+        }
+    }
+    result
+}
+
+/// Every legal sequence of up to five changes over two keys that leave notes alone, on every table those keys can stand in.
+#[test]
+fn what_updates_leave_alone_stays_what_it_was() {
+    let mut sequences = 0;
+    for before in [vec![], vec![A], vec![B], vec![A, B]] {
+        let table: BTreeMap<Key, String> = before.iter().map(|key| (*key, format!("before {key:?}"))).collect();
+        let mut open = vec![(Vec::new(), table.clone())];
+        for note in ["p", "q", "r", "s", "t"] {
+            let mut longer = Vec::new();
+            for (changes, state) in open {
+                for (change, after) in next_leaving(&state, note) {
+                    let mut changes: Vec<Change> = changes.clone();
+                    changes.push(change);
+                    assert_eq!(put_on(&table, &changes), after, "{changes:?} on {before:?}");
+                    sequences += 1;
+                    longer.push((changes, after));
+                }
+            }
+            open = longer;
+        }
+    }
+    assert!(sequences > 50_000, "only {sequences} sequences were walked");
+}
+
+fn next_leaving(state: &BTreeMap<Key, String>, note: &'static str) -> Vec<(Change, BTreeMap<Key, String>)> {
+    let mut all = vec![(Truncate, BTreeMap::new())];
+    for (key, other) in [(A, B), (B, A)] {
+        let mut after = state.clone();
+        let Some(value) = after.remove(&key) else {
+            after.insert(key, note.to_owned());
+            all.push((Insert(key, note), after));
+            continue;
+        };
+        all.push((Keep(key), state.clone()));
+        all.push((KeepFrom(key, key), state.clone()));
+        all.push((Delete(key), after.clone()));
+        if !state.contains_key(&other) {
+            let mut moved = after.clone();
+            moved.insert(other, value);
+            all.push((KeepFrom(key, other), moved));
+        }
+        after.insert(key, note.to_owned());
+        all.push((Update(key, note), after));
+    }
+    all
+}
+
+#[test]
+fn rows_that_trade_keys_keep_their_values() {
+    let table: BTreeMap<Key, String> = [(A, "a".to_owned()), (B, "b".to_owned())].into();
+    let swap = [KeepFrom(A, C), KeepFrom(B, A), KeepFrom(C, B), Keep(A), Keep(B)];
+    assert_eq!(put_on(&table, &swap), [(A, "b".to_owned()), (B, "a".to_owned())].into());
+    let chain = [KeepFrom(A, C), Insert(A, "new"), Keep(A), KeepFrom(C, (9, 9)), Delete(B), KeepFrom((9, 9), B)];
+    assert_eq!(put_on(&table, &chain), [(A, "new".to_owned()), (B, "a".to_owned())].into());
+}
+
+#[test]
+fn a_value_of_a_row_that_cannot_be_there_is_a_fault() {
+    for changes in [
+        &[Delete(A), Keep(A)][..],
+        &[Truncate, Keep(A)],
+        &[KeepFrom(A, B), Keep(A)],
+        &[KeepFrom(A, B), KeepFrom(A, C)],
+        &[Insert(A, "1"), Truncate, KeepFrom(A, B)],
+    ] {
+        let error = fold(buffer(changes), Inserts::AreNew).unwrap_err();
+        assert_eq!(error.kind(), calve_core::ErrorKind::Bug, "{changes:?}: {error}");
+    }
+}
+
+/// Each cell comes from the last image that has it, and only what none has is left to the table.
+#[test]
+fn cells_of_a_row_come_from_several_images() {
+    let mut wide = (*schema()).clone();
+    wide.columns.push(Column { name: "more".into(), ..wide.columns[0].clone() });
+    let mut rows = RowBuffer::new(Arc::new(wide));
+    let update = |rows: &mut RowBuffer, id, cells: [Option<&str>; 2]| {
+        for (column, cell) in [0, 3].into_iter().zip(cells) {
+            match cell {
+                Some(text) => rows.image(column).push_str(text).unwrap(),
+                None => rows.image(column).push_null(),
+            }
+        }
+        rows.image(1).push_i64(id);
+        rows.image(2).push_i32(0);
+        for (column, cell) in [0, 3].into_iter().zip(cells) {
+            if cell.is_none() {
+                rows.note_unchanged(column);
+            }
+        }
+        rows.finish_row(RowOp::Update);
+    };
+    update(&mut rows, 1, [Some("note 1"), None]);
+    update(&mut rows, 1, [None, Some("more 1")]);
+    update(&mut rows, 1, [None, None]);
+    update(&mut rows, 2, [None, Some("more 2")]);
+    update(&mut rows, 2, [None, None]);
+    update(&mut rows, 3, [None, None]);
+    let batch = fold(rows, Inserts::AreNew).unwrap();
+    let text = |batch: &RecordBatch, column: usize| {
+        let cells = batch.column(column).as_string::<i32>();
+        cells.iter().map(|cell| cell.map(ToOwned::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (text(&batch.rows, 0), text(&batch.rows, 3)),
+        (vec![Some("note 1".into())], vec![Some("more 1".into())])
+    );
+    let incomplete = batch.incomplete.unwrap();
+    assert_eq!(keys(&incomplete.rows, 2, 1), [(0, 2), (0, 3)]);
+    assert_eq!(keys(&incomplete.keys, 0, 1), [(0, 2), (0, 3)]);
+    assert_eq!(text(&incomplete.rows, 3), [Some("more 2".into()), None]);
+    let missing = |column: usize| incomplete.missing[column].as_ref().map(|bits| bits.iter().collect::<Vec<_>>());
+    assert_eq!((missing(0), missing(3)), (Some(vec![true, true]), Some(vec![false, true])));
 }

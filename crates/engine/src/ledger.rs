@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use calve_core::{
-    CheckpointId, CommitReceipt, CompleteTo, LakeVersion, MemberDigest, Position, StagedDelta, TableName, TableSchema,
+    CheckpointId, CommitReceipt, CompleteTo, LakeVersion, MemberDigest, Position, RowBuffer, StagedDelta, TableName,
+    TableSchema,
 };
 
 use crate::settings::{Mutation, Rules};
+use crate::weight::Weight;
 
 /// Where a table stands for the committer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,35 @@ pub(crate) enum Standing {
     Streaming,
     /// Commits nothing.
     Stopped,
+}
+
+/// Changes that wait to be committed.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    Files(StagedDelta),
+    /// Rows that lack values which only their table has, while it is not there yet.
+    Rows(RowBuffer, Weight),
+}
+
+impl Waiting {
+    pub(crate) fn delta(&self) -> Option<&StagedDelta> {
+        match self {
+            Self::Files(delta) => Some(delta),
+            Self::Rows(..) => None,
+        }
+    }
+
+    pub(crate) fn into_delta(self) -> Option<StagedDelta> {
+        match self {
+            Self::Files(delta) => Some(delta),
+            Self::Rows(..) => None,
+        }
+    }
+}
+
+/// The files among changes that wait.
+pub(crate) fn files_of(waiting: impl IntoIterator<Item = Waiting>) -> Vec<StagedDelta> {
+    waiting.into_iter().filter_map(Waiting::into_delta).collect()
 }
 
 /// One table.
@@ -42,18 +73,26 @@ pub(crate) struct Entry {
     pub(crate) member_of: BTreeSet<MemberDigest>,
     /// Sets that something is recorded of on this table.
     pub(crate) known_sets: BTreeSet<MemberDigest>,
-    /// Files of the checkpoint being put together.
-    pub(crate) staged: Vec<StagedDelta>,
+    /// Of the checkpoint being put together. While the table streams, files only.
+    pub(crate) staged: Vec<Waiting>,
     /// The schema that it ends with, where that is another.
     pub(crate) reshaped: Option<Arc<TableSchema>>,
-    /// Files of changes beyond the load, each with the end of its checkpoint.
-    pub(crate) kept: Vec<(StagedDelta, Position)>,
+    /// Changes beyond the load, each with the end of its checkpoint.
+    pub(crate) kept: Vec<(Waiting, Position)>,
     /// While it loads: the rows may hold changes up to here, which is beyond `upto`.
     pub(crate) settles: Option<Position>,
     /// The load's files, while they wait for that.
     pub(crate) loaded: Option<StagedDelta>,
     /// Files of earlier runs were looked for.
     pub(crate) swept: bool,
+}
+
+impl Entry {
+    /// The files of all that waits, which is of no more use.
+    pub(crate) fn take_files(&mut self) -> Vec<StagedDelta> {
+        let kept = std::mem::take(&mut self.kept).into_iter().map(|(change, _)| change);
+        files_of(std::mem::take(&mut self.staged).into_iter().chain(kept))
+    }
 }
 
 /// All tables, and what the lake records of them together.

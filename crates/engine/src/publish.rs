@@ -10,7 +10,7 @@ use std::sync::Arc;
 use calve_core::{CheckpointIntent, Position, StagedDelta, Stamp, TableCommit, TableIndex};
 
 use crate::commit::{Committer, Notice, Step, part};
-use crate::ledger::Standing;
+use crate::ledger::{Standing, Waiting, files_of};
 use crate::observe::{Event, TableState};
 use crate::settings::Mutation;
 use crate::settle::Target;
@@ -43,7 +43,7 @@ impl Committer<'_> {
             }
             let Some(loaded) = entry.loaded.take() else { continue };
             let mut deltas = vec![loaded];
-            deltas.extend(std::mem::take(&mut entry.kept).into_iter().map(|(delta, _)| delta));
+            deltas.extend(files_of(std::mem::take(&mut entry.kept).into_iter().map(|(change, _)| change)));
             self.supersede(&mut deltas).await;
             self.publish_at(TableIndex(index), deltas, completed).await?;
         }
@@ -87,6 +87,9 @@ impl Committer<'_> {
         self.observer.event(&Event::Loaded { table: name.clone(), position, rows });
         self.commit_kept(table.0).await?;
         self.acknowledge();
+        if self.ledger.entries[table.0].standing == Standing::Stopped {
+            return Ok(());
+        }
         let _ = self.notices.send(Notice::Loaded(table));
         self.observer.event(&Event::State { table: name, state: TableState::Streaming });
         Ok(())
@@ -104,8 +107,12 @@ impl Committer<'_> {
                 count += 1;
             }
             let start = entry.upto.clone();
-            let mut deltas: Vec<StagedDelta> = entry.kept.drain(..count).map(|(delta, _)| delta).collect();
+            let kept: Vec<Waiting> = entry.kept.drain(..count).map(|(change, _)| change).collect();
+            let Some(mut deltas) = self.staged_by_now(index, kept).await? else { return Ok(()) };
             self.supersede(&mut deltas).await;
+            if deltas.is_empty() {
+                continue;
+            }
             let entry = &self.ledger.entries[index];
             let part = part(entry, Arc::clone(&entry.schema), deltas, &end);
             let covers = vec![part.table.clone()];
@@ -119,6 +126,11 @@ impl Committer<'_> {
         let completed = self.ledger.completed.clone();
         let entry = &mut self.ledger.entries[index];
         entry.upto = entry.upto.join(&completed);
+        // Of a transaction that is not over yet.
+        let staged = std::mem::take(&mut entry.staged);
+        if let Some(staged) = self.staged_by_now(index, staged).await? {
+            self.ledger.entries[index].staged = staged.into_iter().map(Waiting::Files).collect();
+        }
         Ok(())
     }
 

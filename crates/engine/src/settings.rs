@@ -97,6 +97,10 @@ pub enum Mutation {
     OldSchema,
     /// Inserts that such a load may have read already are put without a delete.
     TrustedInserts,
+    /// Values that updates left alone are looked up while the checkpoint before is being committed.
+    LookUpAhead,
+    /// Values that updates left alone are looked up in what is committed, without the chunks staged on it.
+    LookUpBelow,
 }
 
 /// The rules of the protocol in force: all of them, except in tests.

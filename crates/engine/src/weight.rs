@@ -41,6 +41,15 @@ impl UnderWay {
     }
 }
 
+impl Weight {
+    /// Takes a part of it, for rows that stay in memory for longer than the others.
+    pub(crate) fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { bytes, sender: Arc::clone(&self.sender) }
+    }
+}
+
 impl Drop for Weight {
     fn drop(&mut self) {
         self.sender.send_modify(|sum| *sum -= self.bytes);

@@ -89,11 +89,6 @@ impl Relation {
         findings
     }
 
-    /// Whether the log leaves long values out of an UPDATE that does not change them.
-    pub(crate) fn leaves_out_long_values(&self) -> bool {
-        self.has_toast && self.identity != Identity::Full
-    }
-
     /// What keeps the present user from reading the table.
     pub(crate) fn unreadable(&self) -> Option<Finding> {
         let what = match (self.schema_usable, self.readable) {

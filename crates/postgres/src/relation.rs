@@ -48,7 +48,6 @@ pub(crate) struct Leaf {
     pub(crate) identity: Identity,
     /// Names of the columns that its own identity logs; all where it is full.
     pub(crate) key: Vec<String>,
-    pub(crate) has_toast: bool,
     pub(crate) readable: bool,
     pub(crate) estimated_rows: Option<u64>,
 }
@@ -71,8 +70,6 @@ pub(crate) struct Relation {
     pub(crate) left_out: Vec<u32>,
     pub(crate) primary_key: Option<KeyIndex>,
     pub(crate) identity_index: Option<KeyIndex>,
-    /// Whether a value may lie outside its row.
-    pub(crate) has_toast: bool,
     /// Whether policies hide rows from the present user.
     pub(crate) rows_hidden: bool,
     pub(crate) readable: bool,
@@ -87,7 +84,7 @@ pub(crate) struct Relation {
     pub(crate) leaves: Vec<Leaf>,
 }
 
-const RELATION: &str = "SELECT c.oid, c.relkind::text, c.relpersistence::text, c.relreplident::text, c.reltoastrelid <> 0, \
+const RELATION: &str = "SELECT c.oid, c.relkind::text, c.relpersistence::text, c.relreplident::text, \
        pg_catalog.row_security_active(c.oid), \
        pg_catalog.has_table_privilege(c.oid, 'SELECT') OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a \
            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' \
@@ -123,7 +120,7 @@ const KEYS: &str = "SELECT x.relname::text, i.indisprimary, i.indisreplident, i.
  WHERE i.indrelid = $1 AND (i.indisprimary OR i.indisreplident)";
 
 const LEAVES: &str = "SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text, \
-       c.relreplident::text, c.reltoastrelid <> 0, c.reltuples::float8, \
+       c.relreplident::text, c.reltuples::float8, \
        pg_catalog.has_table_privilege(c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
            AND NOT pg_catalog.row_security_active(c.oid), \
        ARRAY(SELECT a.attname::text FROM pg_catalog.pg_index i \
@@ -181,7 +178,6 @@ impl Relation {
         if relation.kind == Kind::Partitioned {
             let rows = client.query(LEAVES, &[&oid]).await.map_err(failed)?;
             relation.leaves = rows.iter().map(leaf).collect::<std::result::Result<_, _>>().map_err(failed)?;
-            relation.has_toast = relation.leaves.iter().any(|leaf| leaf.has_toast);
             relation.estimated_rows = relation.leaves.iter().map(|leaf| leaf.estimated_rows).sum();
         }
         Ok(Some(relation))
@@ -194,14 +190,13 @@ impl Relation {
             kind: kind(row.try_get(1)?),
             logged: row.try_get::<_, &str>(2)? == "p",
             identity: identity(row.try_get(3)?),
-            has_toast: row.try_get(4)?,
-            rows_hidden: row.try_get(5)?,
-            readable: row.try_get(6)?,
-            schema_usable: row.try_get(7)?,
-            owned: row.try_get(8)?,
-            owner: row.try_get(9)?,
-            estimated_rows: estimate(row.try_get(10)?),
-            user: row.try_get(11)?,
+            rows_hidden: row.try_get(4)?,
+            readable: row.try_get(5)?,
+            schema_usable: row.try_get(6)?,
+            owned: row.try_get(7)?,
+            owner: row.try_get(8)?,
+            estimated_rows: estimate(row.try_get(9)?),
+            user: row.try_get(10)?,
             columns: Vec::new(),
             generated: Vec::new(),
             left_out: Vec::new(),
@@ -228,10 +223,9 @@ fn leaf(row: &Row) -> std::result::Result<Leaf, tokio_postgres::Error> {
         kind: kind(row.try_get(3)?),
         logged: row.try_get::<_, &str>(4)? == "p",
         identity: identity(row.try_get(5)?),
-        has_toast: row.try_get(6)?,
-        estimated_rows: estimate(row.try_get(7)?),
-        readable: row.try_get(8)?,
-        key: row.try_get(9)?,
+        estimated_rows: estimate(row.try_get(6)?),
+        readable: row.try_get(7)?,
+        key: row.try_get(8)?,
     })
 }
 

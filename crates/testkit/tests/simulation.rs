@@ -167,6 +167,8 @@ mutations! {
     an_unsettled_load_is_noticed: UnsettledLoad by "drift",
     an_old_schema_is_noticed: OldSchema by "alter",
     trusted_inserts_of_an_unsettled_load_are_noticed: TrustedInserts by "drift",
+    looking_up_what_is_being_committed_is_noticed: LookUpAhead by "kept",
+    looking_up_below_staged_chunks_is_noticed: LookUpBelow by "kept-large",
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context;
 use calve_testkit::readers::{DuckDb, Reader};
 
-use super::transactions::{ACCOUNTS_TOTAL, LEDGERS_TOTAL, TABLES};
+use super::transactions::{ACCOUNTS_TOTAL, LEDGERS_TOTAL, Script, TABLES};
 use crate::compare::{Differences, Pair, SourceRows};
 use crate::lake::{Lake, Snapshot, TableMetadata};
 use crate::random::Random;
@@ -41,14 +41,15 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    /// Compares everything, tables of this namespace. calve has caught up and is not running.
+    /// Compares everything, the tables of a script. calve has caught up and is not running.
     pub(super) fn check(
         &mut self,
         sql: &mut Sql,
         lake: &Lake,
-        namespace: &str,
+        script: &Script,
         random: &mut Random,
     ) -> anyhow::Result<Verdict> {
+        let namespace = script.namespace;
         readers::duckdb(|duckdb| {
             let mut verdict = Verdict::default();
             let mut tables = BTreeMap::new();
@@ -63,7 +64,8 @@ impl Checker {
             for (table, key) in TABLES {
                 let samples = if table == "accounts" { SAMPLES_OF_ACCOUNTS } else { SAMPLES };
                 for snapshot in self.sample(&tables[table], samples, random) {
-                    look_into(&tables[table], &snapshot, table, key, duckdb, &mut verdict)?;
+                    let never = script.never.filter(|(of, _)| *of == table).map(|(_, rows)| rows);
+                    look_into(&tables[table], &snapshot, (table, key), never, duckdb, &mut verdict)?;
                 }
             }
             across(&tables["ledger_a"], &tables["ledger_b"], random, duckdb, &mut verdict)?;
@@ -138,22 +140,29 @@ fn compare(
     Ok(())
 }
 
-/// What must hold whatever the position: no key twice, and no money made or lost.
+/// What must hold whatever the position: no key twice, no money made or lost, and no row that can never be.
 fn look_into(
     metadata: &TableMetadata,
     snapshot: &Snapshot,
-    table: &str,
-    key: &str,
+    (table, key): (&str, &str),
+    never: Option<&str>,
     duckdb: &mut DuckDb,
     verdict: &mut Verdict,
 ) -> anyhow::Result<()> {
     let sum = if table == "accounts" { "sum(balance)::bigint" } else { "0" };
-    let sql = format!("select count(*), (select count(*) from (select distinct {key} from t)), {sum} from t");
+    let never = never.unwrap_or("false");
+    let sql = format!(
+        "select count(*), (select count(*) from (select distinct {key} from t)), {sum}, count(*) filter (where {never}) from t"
+    );
     let read = duckdb.query_table(&metadata.at(snapshot), &sql);
     let read = read.with_context(|| format!("reading {table} at snapshot {}", snapshot.id))?;
     let value =
         |at: usize| read.rows.first().and_then(|row| row[at].as_deref()?.parse::<i64>().ok()).unwrap_or_default();
-    let (rows, keys, sum) = (value(0), value(1), value(2));
+    let (rows, keys, sum, wrong) = (value(0), value(1), value(2), value(3));
+    if wrong != 0 {
+        verdict.lost += usize::try_from(wrong).unwrap_or(1);
+        verdict.complaints.push(format!("{table} at snapshot {} has {wrong} rows of which {never}", snapshot.id));
+    }
     verdict.sampled += 1;
     if rows != keys {
         verdict.duplicated += usize::try_from(rows - keys).unwrap_or(1);

@@ -2,7 +2,8 @@
 //!
 //! What must hold in the tables at every position:
 //! - `accounts`: the balances add up to [`ACCOUNTS_TOTAL`];
-//! - `ledger_a` and `ledger_b`: both together add up to [`LEDGERS_TOTAL`].
+//! - `ledger_a` and `ledger_b`: both together add up to [`LEDGERS_TOTAL`];
+//! - a row that the script says can never be there is in none.
 
 mod mysql;
 mod postgres;
@@ -47,6 +48,8 @@ pub(super) struct Script {
     pub(super) kinds: &'static [&'static [Kind]],
     /// The server's own settings.
     pub(super) settings: &'static [(&'static str, &'static str)],
+    /// A table, and which of its rows cannot be there at any position.
+    pub(super) never: Option<(&'static str, &'static str)>,
     /// What a writer does on a fresh connection, given its number: fixes what is random within statements, and settles
     /// what the last connection left undecided.
     pub(super) begin: fn(&mut Sql, &mut Random, u64) -> anyhow::Result<()>,

@@ -161,24 +161,3 @@ fn old_values_are_not_found_and_deletes_hold_keys_only() -> anyhow::Result<()> {
     }
     case.pass()
 }
-
-#[test]
-fn unchanged_long_values_stay_under_identity_full() -> anyhow::Result<()> {
-    let schema = "
-        create table docs (id int primary key, title text, body text, more bytea);
-        alter table docs alter body set storage external, alter more set storage external, replica identity full;
-        insert into docs select i, 'title', repeat(md5(i::text), 400), decode(repeat(md5(i::text), 400), 'hex') from generate_series(1, 20) i;";
-    let mut case = Case::new("toast", schema, &["public.docs"])?;
-    case.once_and_same(&["public.docs"])?;
-    case.sql.run(
-        "update docs set title = 'new' where id <= 10; update docs set id = id + 100 where id between 3 and 5;
-         update docs set body = 'short' where id = 1; update docs set title = 'again' where id = 1;
-         update docs set body = null where id = 2; update docs set title = 'third' where id = 2;
-         begin; delete from docs where id = 6; insert into docs values (6, 'x', repeat('long', 5000), null);
-                update docs set title = 'y' where id = 6; commit;
-         delete from docs where id = 7",
-    )?;
-    case.once_and_same(&["public.docs"])?;
-    case.same_by_spark(&["public.docs"])?;
-    case.pass()
-}

@@ -28,3 +28,4 @@ mod secrets;
 mod slots;
 mod transactions_in_progress;
 mod types;
+mod unchanged_values;

@@ -66,6 +66,34 @@ fn rows_of_64_megabytes_from_postgres() -> anyhow::Result<()> {
     rows_of_64_megabytes(&Server::shared(Kind::Postgres, "17")?)
 }
 
+/// Rows as large as they may be, again and again without their values: these are looked up in the lake.
+#[test]
+fn rows_of_64_megabytes_whose_values_are_left_alone() -> anyhow::Result<()> {
+    let schema = "
+        create table big (id int primary key, n int default 0, v text);
+        alter table big alter v set storage external;
+        insert into big select i, 0, repeat('0123456789abcde' || i, 4000000) from generate_series(1, 4) i;";
+    let mut case = Case::new("wide_left_alone", schema, &["public.big"])?;
+    let calve = case.pipeline.start()?;
+    case.pipeline.await_state("public.big", "streaming")?;
+    for _ in 0..4 {
+        case.sql.run("update big set n = n + 1; update big set id = id + 10 where id < 30")?;
+    }
+    let query = "select id, n, length(v), encode(sha256(convert_to(v, 'UTF8')), 'hex') from big order by id";
+    let expected = case.sql.rows(query)?;
+    ensure!(expected.len() == 4 && expected[0][2].as_deref() == Some("64000000"), "{expected:?}");
+    let lake = case.lake().clone();
+    until("all rows to be there", || {
+        let table = lake.table("public", "big")?;
+        let query = "select id, n, length(v), sha256(v) from t order by id";
+        let found = readers::duckdb(|duckdb| Ok(duckdb.query_table(&table, query)?));
+        Ok(found.is_ok_and(|found| found.rows == expected))
+    })?;
+    under(&calve, CEILING)?;
+    calve.terminate()?;
+    case.pass()
+}
+
 #[test]
 fn rows_of_64_megabytes_from_mysql() -> anyhow::Result<()> {
     let options = Options::default().set("max_allowed_packet", "128M").set("innodb_buffer_pool_size", "128M");

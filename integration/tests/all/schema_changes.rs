@@ -195,35 +195,6 @@ fn columns_that_change_while_calve_is_away() -> anyhow::Result<()> {
     case.pass()
 }
 
-#[test]
-fn a_long_value_that_was_not_sent_stops_its_table() -> anyhow::Result<()> {
-    let schema = "
-        create table steady (id int primary key, v text);
-        create table docs (id int primary key, title text, body text);
-        alter table docs alter body set storage external;
-        insert into docs select i, 't', repeat('long', 5000) from generate_series(1, 5) i;
-        insert into steady values (1, 's');";
-    let mut case = Case::new("not_sent", schema, &["public.*"])?;
-    let warned = case.pipeline.finish(&["check"])?.expect_success()?;
-    assert!(warned.stdout.contains("REPLICA IDENTITY FULL"), "{}", warned.stdout);
-    case.once_and_same(&["public.steady", "public.docs"])?;
-    case.sql.run("update docs set body = repeat('sent', 5000) where id = 1; update steady set v = 'x'")?;
-    case.once_and_same(&["public.steady", "public.docs"])?;
-
-    case.sql.run("update docs set title = 'new' where id = 2; update steady set v = 'y'")?;
-    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
-    case.same(&["public.steady"])?;
-    let state = case.pipeline.state("public.docs")?;
-    for part in ["TOAST", "body", "REPLICA IDENTITY FULL", "reload"] {
-        assert!(state.reason.contains(part), "the reason does not say {part}: {state:?}");
-    }
-    case.sql.run("alter table docs replica identity full")?;
-    case.pipeline.finish(&["reload", "public.docs"])?.expect_success()?;
-    case.sql.run("update docs set title = 'newer' where id = 3")?;
-    case.once_and_same(&["public.steady", "public.docs"])?;
-    case.pass()
-}
-
 /// What a stopped table missed is not forgotten, however long it was, whatever happened to the others and to local state.
 #[test]
 fn a_table_stopped_for_long_loses_nothing() -> anyhow::Result<()> {

@@ -39,7 +39,7 @@ fn text(table: &str, verdict: &Verdict) -> String {
     let (source, lake) = (show::count(verdict.rows.0), show::count(verdict.rows.1));
     if verdict.equal() {
         let in_flight = if source == lake { String::new() } else { format!(" ({lake} in the table when it was read)") };
-        return format!("{table}: equal, {source} rows{in_flight}\n");
+        return format!("{table}: equal, {source} rows{in_flight}\n{}", uncompared(verdict));
     }
     let count = show::count(verdict.differing);
     let mut out = format!("{table}: {count} keys differ; the source has {source} rows, the table {lake}\n");
@@ -56,10 +56,21 @@ fn text(table: &str, verdict: &Verdict) -> String {
     if hidden > 0 {
         let _ = writeln!(out, "  and {} more", show::count(hidden));
     }
+    out.push_str(&uncompared(verdict));
     if let Some(note) = &verdict.note {
         let _ = writeln!(out, "  {note}");
     }
     out
+}
+
+fn uncompared(verdict: &Verdict) -> String {
+    match verdict.uncompared {
+        0 => String::new(),
+        rows => format!(
+            "  {} rows were not compared: updates meanwhile left large values of them alone; verify again\n",
+            show::count(rows)
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -72,12 +83,14 @@ mod tests {
             rows: (1_000, 999),
             differing: 3,
             examples: vec![("id=1".to_owned(), Difference::Missing), ("id=2".to_owned(), Difference::Unequal)],
+            uncompared: 4,
             note: Some("late".to_owned()),
         };
         let expected = "public.t: 3 keys differ; the source has 1,000 rows, the table 999\n  id=1: missing in the table\n  \
-                        id=2: other values\n  and 1 more\n  late\n";
+                        id=2: other values\n  and 1 more\n  4 rows were not compared: updates meanwhile left large values \
+                        of them alone; verify again\n  late\n";
         assert_eq!(text("public.t", &verdict), expected);
-        let equal = Verdict { rows: (5, 5), differing: 0, examples: Vec::new(), note: None };
+        let equal = Verdict { rows: (5, 5), differing: 0, examples: Vec::new(), uncompared: 0, note: None };
         assert_eq!(text("public.t", &equal), "public.t: equal, 5 rows\n");
     }
 }

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use calve_core::{
     ChangeSink, ChangeSource, CheckpointId, CheckpointIntent, CommitReceipt, DeltaWriter, DurablePosition, EncodeJob,
-    Lake, LakeTable, LakeVersion, LoadReader, LoadWriter, LogState, MemberDigest, Onto, Position, PositionStore,
-    Result, RowBuffer, SavedState, SourceIdentity, SourceTable, StagedDelta, TableCommit, TableName, TableSchema,
+    Ground, Lake, LakeTable, LakeVersion, LoadReader, LoadWriter, LogState, MemberDigest, Onto, Position,
+    PositionStore, Result, RowBuffer, SavedState, SourceIdentity, SourceTable, StagedDelta, TableCommit, TableName,
+    TableSchema, Written,
 };
 use calve_engine::Ports;
 
@@ -94,9 +95,9 @@ struct Writer {
 
 #[async_trait]
 impl DeltaWriter for Writer {
-    async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto) -> Result<StagedDelta> {
+    async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto, ground: &Ground) -> Result<Written> {
         failpoint::hit("writer.write.before");
-        let result = self.inner.write(table, job, onto).await;
+        let result = self.inner.write(table, job, onto, ground).await;
         failpoint::hit("writer.write.after");
         result
     }

@@ -1,5 +1,6 @@
 //! What the source committed between its read and the table's position, applied to the read.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ impl<'a> Changes<'a> {
 
     fn apply(&mut self) -> Result<()> {
         let buffer = std::mem::replace(&mut self.buffer, RowBuffer::new(Arc::clone(self.schema)));
+        let in_part: BTreeSet<usize> = buffer.unchanged().iter().map(|cell| cell.image).collect();
         let (ops, images, old_keys) = buffer.into_parts();
         let images: Vec<_> = images.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
         let old_keys: Vec<_> = old_keys.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
@@ -81,9 +83,15 @@ impl<'a> Changes<'a> {
             }
             if op.has_image() {
                 images.key(image, &mut key);
-                let digest = images.digest(image);
+                if in_part.contains(&image) {
+                    if self.buckets.contain(&key) {
+                        self.detail.change_source_in_part(&key);
+                    }
+                } else {
+                    let digest = images.digest(image);
+                    self.change(&key, Some(digest));
+                }
                 image += 1;
-                self.change(&key, Some(digest));
             }
         }
         Ok(())

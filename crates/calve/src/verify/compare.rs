@@ -97,6 +97,8 @@ struct Sides {
     lake: Option<Digest>,
     /// More than one row of the key was found in the lake.
     doubled: bool,
+    /// The source has the row, and what it is now is not known.
+    unknown: bool,
 }
 
 /// How the two sides of a key differ.
@@ -125,13 +127,25 @@ impl Detail {
 
     /// The source changed the row after it was read, before the position at which the lake was read.
     pub(super) fn change_source(&mut self, key: &[u8], digest: Option<Digest>) {
-        self.sides(key).source = digest;
+        let sides = self.sides(key);
+        (sides.source, sides.unknown) = (digest, false);
+    }
+
+    /// The source changed a part of the row, and its log does not carry the others.
+    pub(super) fn change_source_in_part(&mut self, key: &[u8]) {
+        let sides = self.sides(key);
+        (sides.source, sides.unknown) = (Some(0), true);
+    }
+
+    /// Rows that both sides have, and of which it cannot be told whether they are equal.
+    pub(super) fn uncompared(&self) -> u64 {
+        self.rows.values().filter(|sides| sides.unknown && sides.lake.is_some()).count() as u64
     }
 
     /// The source was emptied after it was read.
     pub(super) fn truncate_source(&mut self) {
         for sides in self.rows.values_mut() {
-            sides.source = None;
+            (sides.source, sides.unknown) = (None, false);
         }
     }
 
@@ -147,7 +161,7 @@ impl Detail {
         self.rows.iter().filter_map(|(key, sides)| {
             let difference = match (sides.source, sides.lake) {
                 _ if sides.doubled => Difference::Doubled,
-                (Some(source), Some(lake)) if source != lake => Difference::Unequal,
+                (Some(source), Some(lake)) if source != lake && !sides.unknown => Difference::Unequal,
                 (Some(_), None) => Difference::Missing,
                 (None, Some(_)) => Difference::Extra,
                 _ => return None,

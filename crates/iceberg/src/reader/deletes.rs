@@ -14,7 +14,9 @@ use arrow_schema::DataType;
 use calve_core::{Error, ErrorKind, Result, TableName};
 use iceberg::spec::Struct;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector};
+use parquet::file::metadata::PageIndexPolicy;
 
+use super::asked::Asked;
 use super::columns::{FileColumns, TableColumn};
 use super::keys::{BuildAsIs, KeyCells};
 use super::plan::{Plan, PlannedFile};
@@ -69,13 +71,15 @@ pub(crate) struct DeleteIndex {
 }
 
 impl DeleteIndex {
-    /// Reads the delete files of the plan. `columns` finds a column by its field id; `key` is the key's, in its order.
+    /// Reads the delete files of the plan. `columns` finds a column by its field id; `key` is the key's, in its order. Where
+    /// keys are `asked` for, no other is kept.
     pub(crate) fn read(
         table: &TableName,
         plan: &Plan,
         key: &[TableColumn],
         columns: impl Fn(i32) -> Option<TableColumn>,
         part: Part,
+        asked: Option<&Asked>,
     ) -> Result<Self> {
         let mut index = Self::default();
         let mut key_ids: Vec<i32> = key.iter().map(|column| column.field_id).collect();
@@ -93,6 +97,7 @@ impl DeleteIndex {
                 // Room for all at once, instead of doubling on the way.
                 let rows = plan.deleted_keys(|ids| *ids == deletes.ids);
                 let rows = if of_key { rows / u64::from(part.of) } else { rows };
+                let rows = if of_key { asked.map_or(rows, |asked| rows.min(asked.len() as u64)) } else { rows };
                 index.keys.push(DeletedKeys {
                     columns: compared,
                     of_key,
@@ -102,7 +107,7 @@ impl DeleteIndex {
                 });
             }
             if let Some(set) = index.keys.iter_mut().find(|set| same(set)) {
-                set.add(table, &deletes.file, part)?;
+                set.add(table, &deletes.file, part, asked.filter(|_| set.of_key))?;
             }
         }
         index.add_positions(table, plan)?;
@@ -119,7 +124,7 @@ impl DeleteIndex {
             TableColumn { field_id: POSITION_ID, name: "pos".to_owned(), arrow: DataType::Int64 },
         ];
         for deletes in &plan.position_deletes {
-            each_batch(table, deletes, &wanted, |columns| {
+            each_batch(table, deletes, &wanted, None, |columns| {
                 let [paths, positions] = columns else { return Err("it lacks a column".to_owned()) };
                 let (paths, positions) = (paths.as_string::<i32>(), positions.as_primitive::<Int64Type>());
                 for (path, position) in paths.iter().zip(positions) {
@@ -167,15 +172,16 @@ impl DeletedKeys {
         self.columns.len() == ids.len() && ids.iter().all(compared)
     }
 
-    fn add(&mut self, table: &TableName, file: &PlannedFile, part: Part) -> Result<()> {
+    fn add(&mut self, table: &TableName, file: &PlannedFile, part: Part, asked: Option<&Asked>) -> Result<()> {
         self.last = self.last.max(file.sequence);
         let Self { columns, of_key, newest, .. } = self;
-        each_batch(table, file, columns, |columns| {
+        each_batch(table, file, columns, asked, |columns| {
             let mut cells = KeyCells::new(columns).ok_or("it compares columns of a type that cannot be a key")?;
             let rows = columns.first().map_or(0, Array::len);
             for row in 0..rows {
                 let hash = cells.hash(row);
-                if *of_key && hash.bucket(part.of) != part.bucket {
+                let is_other = asked.is_some_and(|asked| asked.place(hash).is_none());
+                if *of_key && (is_other || hash.bucket(part.of) != part.bucket) {
                     continue;
                 }
                 let known = newest.entry(hash.0).or_insert(file.sequence);
@@ -186,15 +192,20 @@ impl DeletedKeys {
     }
 }
 
-/// Reads the columns wanted of all rows of a file.
+/// Reads the columns wanted of all rows of a file, or of those at least whose keys are `asked` for.
 fn each_batch(
     table: &TableName,
     file: &PlannedFile,
     wanted: &[TableColumn],
+    asked: Option<&Asked>,
     mut work: impl FnMut(&[ArrayRef]) -> std::result::Result<(), String>,
 ) -> Result<()> {
     let bad = |why: &str| unreadable(table, file, why);
-    let reader = open(table, file)?;
+    let reader = open(table, file, asked.is_some())?;
+    let reader = match asked {
+        Some(asked) => asked.narrow(reader).0,
+        None => reader,
+    };
     let columns = FileColumns::find(reader.parquet_schema(), wanted).map_err(|why| bad(&why))?;
     let batches = reader.with_projection(columns.mask.clone()).build().map_err(|error| bad(&error.to_string()))?;
     for batch in batches {
@@ -205,15 +216,20 @@ fn each_batch(
     Ok(())
 }
 
-/// Opens a file of the table.
-pub(crate) fn open(table: &TableName, file: &PlannedFile) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+/// Opens a file of the table, with what it says of its pages or without.
+pub(crate) fn open(
+    table: &TableName,
+    file: &PlannedFile,
+    pages: bool,
+) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     let path = storage::local_path(&file.location).ok_or_else(|| unreadable(table, file, "it is no local file"))?;
     let opened = File::open(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => unreadable(table, file, "it is missing"),
         _ => storage::file_error("read", &file.location, error),
     })?;
     // By the Parquet types alone, so that every writer's columns come as the same Arrow types.
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let policy = if pages { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_page_index_policy(policy);
     ParquetRecordBatchReaderBuilder::try_new_with_options(opened, options)
         .map_err(|error| unreadable(table, file, &error.to_string()))
 }

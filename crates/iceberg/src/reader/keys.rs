@@ -40,6 +40,13 @@ impl KeyHash {
     }
 }
 
+/// A part of a key in the order of its type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    Number(i128),
+    Bytes(Vec<u8>),
+}
+
 /// Hashes what is a hash already.
 #[derive(Default)]
 pub(crate) struct AsIs(u64);
@@ -98,6 +105,11 @@ impl<'a> KeyCells<'a> {
         &self.key
     }
 
+    /// Its parts. None where one is NULL, or has no order that is its identity too.
+    pub(crate) fn parts(&self, row: usize) -> Option<Vec<Part>> {
+        self.columns.iter().map(|column| column.part(row)).collect()
+    }
+
     /// Its hash.
     pub(crate) fn hash(&mut self, row: usize) -> KeyHash {
         KeyHash::of(self.key(row))
@@ -139,6 +151,22 @@ impl<'a> Cells<'a> {
             Self::Bytes(array) => *array,
             Self::Fixed(array) => *array,
         }
+    }
+
+    fn part(&self, row: usize) -> Option<Part> {
+        if row >= self.array().len() || self.array().is_null(row) {
+            return None;
+        }
+        Some(match self {
+            Self::Boolean(array) => Part::Number(i128::from(array.value(row))),
+            Self::Int32(_, values) => Part::Number(i128::from(values[row])),
+            Self::Int64(_, values) => Part::Number(i128::from(values[row])),
+            Self::Decimal(_, values) => Part::Number(values[row]),
+            Self::Text(array) => Part::Bytes(array.value(row).as_bytes().to_vec()),
+            Self::Bytes(array) => Part::Bytes(array.value(row).to_vec()),
+            Self::Fixed(array) => Part::Bytes(array.value(row).to_vec()),
+            Self::Float32(..) | Self::Float64(..) => return None,
+        })
     }
 
     fn encode(&self, row: usize, out: &mut Vec<u8>) {

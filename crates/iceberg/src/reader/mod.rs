@@ -5,9 +5,11 @@
 //! part of the keys. Verification reads tables this way, many times faster than a general scan that tests every row
 //! against every delete.
 
+mod asked;
 mod columns;
 mod deletes;
 mod keys;
+mod look_up;
 mod plan;
 mod scan;
 
@@ -23,6 +25,10 @@ use columns::{TableColumn, arrow_type};
 use deletes::{DeleteIndex, KEY_BYTES, Part};
 use plan::Plan;
 use scan::Scan;
+
+#[cfg(test)]
+pub(crate) use look_up::Looked;
+pub(crate) use look_up::{LookUp, shown_key};
 
 use crate::lake::IcebergLake;
 
@@ -72,7 +78,7 @@ impl TableReader {
             None => metadata.current_snapshot(),
         };
         let plan = match found {
-            Some(snapshot) => Plan::read(&table, io, metadata, snapshot).await?,
+            Some(snapshot) => Plan::read(&table, io, metadata, snapshot, None).await?,
             None => Plan::default(),
         };
         let of_snapshot = found.and_then(|snapshot| snapshot.schema(metadata).ok());
@@ -109,24 +115,6 @@ impl TableReader {
         u32::try_from(bytes.div_ceil(memory.max(1)).max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Deletes that cannot be read in parts must fit into memory as a whole.
-    fn check_other_deletes(&self, memory: u64) -> Result<()> {
-        let key = self.key_ids();
-        let keys = self.plan.deleted_keys(|ids| *ids != key);
-        let positions = self.plan.position_deletes.iter().map(|deletes| deletes.rows).fold(0, u64::saturating_add);
-        if keys.saturating_mul(KEY_BYTES).saturating_add(positions.saturating_mul(8)) <= memory {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Config,
-            format!(
-                "table {}: others wrote {positions} position deletes and {keys} equality deletes on columns beside the key \
-                 to it in the lake, too many to hold in memory; have that engine rewrite the table's data files",
-                self.table
-            ),
-        ))
-    }
-
     /// Starts reading on `threads` threads, with an index of deletes of at most `memory` bytes.
     pub(crate) fn rows(self, memory: u64, threads: usize) -> RowStream {
         let threads = threads.max(1);
@@ -148,7 +136,7 @@ impl TableReader {
         sender: &mpsc::Sender<Result<Vec<ArrayRef>>>,
         runtime: &tokio::runtime::Handle,
     ) -> Result<()> {
-        self.check_other_deletes(memory)?;
+        self.plan.check_other_deletes(&self.table, &self.key_ids(), memory)?;
         let of = self.passes(memory);
         let this = Arc::new(self);
         for bucket in 0..of {
@@ -189,13 +177,14 @@ impl TableReader {
             let arrow = arrow_type(field.field_type.as_primitive_type()?)?;
             Some(TableColumn { field_id: id, name: field.name.clone(), arrow })
         };
-        let deletes = DeleteIndex::read(&self.table, &self.plan, &self.key, column, part)?;
+        let deletes = DeleteIndex::read(&self.table, &self.plan, &self.key, column, part, None)?;
         Ok(Scan {
             table: self.table.clone(),
             columns: self.columns.clone(),
             key: self.key.clone(),
             part,
             deletes: Arc::new(deletes),
+            asked: None,
         })
     }
 }

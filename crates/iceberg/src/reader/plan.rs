@@ -5,6 +5,9 @@ use futures::{StreamExt, TryStreamExt};
 use iceberg::io::FileIO;
 use iceberg::spec::{DataContentType, DataFileFormat, ManifestEntry, ManifestFile, SnapshotRef, Struct, TableMetadata};
 
+use super::asked::Asked;
+use super::deletes::KEY_BYTES;
+use crate::delta::DeltaBody;
 use crate::manifests::{is_live, read_list, read_manifest};
 
 /// Manifests read at a time.
@@ -40,32 +43,72 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the snapshot's manifests.
+    /// Reads the snapshot's manifests; where keys are `asked` for, without the files that cannot matter to them.
     pub(crate) async fn read(
         table: &TableName,
         io: &FileIO,
         metadata: &TableMetadata,
         snapshot: &SnapshotRef,
+        asked: Option<&Asked>,
     ) -> Result<Self> {
         let list = read_list(table, io, snapshot).await?;
+        let mut plan = Self::default();
+        plan.add_manifests(table, io, metadata, list, asked).await?;
+        plan.drop_stale_deletes();
+        Ok(plan)
+    }
+
+    /// Adds what was staged on the snapshot and would be committed as the one with this sequence number.
+    pub(crate) async fn add_staged(
+        &mut self,
+        table: &TableName,
+        io: &FileIO,
+        metadata: &TableMetadata,
+        staged: &DeltaBody,
+        sequence: i64,
+        asked: Option<&Asked>,
+    ) -> Result<()> {
+        // Whose snapshot it is matters to nobody here.
+        let listed = staged.manifests.iter().map(|manifest| manifest.listed(staged.spec_id, 0, sequence)).collect();
+        self.add_manifests(table, io, metadata, listed, asked).await
+    }
+
+    async fn add_manifests(
+        &mut self,
+        table: &TableName,
+        io: &FileIO,
+        metadata: &TableMetadata,
+        list: Vec<ManifestFile>,
+        asked: Option<&Asked>,
+    ) -> Result<()> {
         let live: Vec<ManifestFile> = list.into_iter().filter(is_live).collect();
         let mut manifests = futures::stream::iter(live)
             .map(|manifest| async move {
                 read_manifest(table, io, &manifest).await.map(|read| (manifest.partition_spec_id, read))
             })
             .buffered(MANIFESTS_AT_A_TIME);
-        let mut plan = Self::default();
         while let Some((spec_id, manifest)) = manifests.try_next().await? {
             for entry in manifest.entries().iter().filter(|entry| entry.is_alive()) {
-                plan.add(table, metadata, spec_id, entry)?;
+                self.add(table, metadata, spec_id, entry, asked)?;
             }
         }
-        plan.drop_stale_deletes();
-        Ok(plan)
+        Ok(())
     }
 
-    fn add(&mut self, table: &TableName, metadata: &TableMetadata, spec_id: i32, entry: &ManifestEntry) -> Result<()> {
+    fn add(
+        &mut self,
+        table: &TableName,
+        metadata: &TableMetadata,
+        spec_id: i32,
+        entry: &ManifestEntry,
+        asked: Option<&Asked>,
+    ) -> Result<()> {
         let file = entry.data_file();
+        // A delete of positions is not of keys. One that compares other columns has no bounds of the key, or true ones.
+        let of_keys = file.content_type() != DataContentType::PositionDeletes;
+        if of_keys && asked.is_some_and(|asked| !asked.may_be_in(file)) {
+            return Ok(());
+        }
         let corrupt = |what: &str| {
             Error::new(ErrorKind::Corrupt, format!("table {table}: the manifest entry of {} {what}", file.file_path()))
         };
@@ -107,8 +150,24 @@ impl Plan {
         chosen.map(|deletes| deletes.file.rows).fold(0, u64::saturating_add)
     }
 
+    /// Deletes that cannot be read in parts must fit into memory as a whole. `key` are the field ids of the key, ascending.
+    pub(crate) fn check_other_deletes(&self, table: &TableName, key: &[i32], memory: u64) -> Result<()> {
+        let keys = self.deleted_keys(|ids| ids != key);
+        let positions = self.position_deletes.iter().map(|deletes| deletes.rows).fold(0, u64::saturating_add);
+        if keys.saturating_mul(KEY_BYTES).saturating_add(positions.saturating_mul(8)) <= memory {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Config,
+            format!(
+                "table {table}: others wrote {positions} position deletes and {keys} equality deletes on columns beside the key \
+                 to it in the lake, too many to hold in memory; have that engine rewrite the table's data files"
+            ),
+        ))
+    }
+
     /// Leaves out deletes older than all data: what they hit is gone.
-    fn drop_stale_deletes(&mut self) {
+    pub(crate) fn drop_stale_deletes(&mut self) {
         let oldest = self.data.iter().map(|data| data.sequence).min().unwrap_or(i64::MAX);
         self.equality_deletes.retain(|deletes| deletes.file.sequence > oldest);
         self.position_deletes.retain(|deletes| deletes.sequence >= oldest);

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
 use calve_core::{Result, TableName};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowPredicateFn, RowFilter};
+use parquet::file::metadata::ParquetMetaData;
 
+use super::asked::Asked;
 use super::columns::{FileColumns, TableColumn};
 use super::deletes::{Part, SharedIndex, open, unreadable};
 use super::keys::KeyCells;
@@ -14,6 +17,9 @@ use super::plan::PlannedFile;
 
 /// Rows of one batch.
 const BATCH_ROWS: usize = 4 * 1024;
+
+/// Where single rows are asked for, what a batch of them takes, about.
+const ASKED_BYTES: u64 = 8 << 20;
 
 /// What is read of every file.
 pub(crate) struct Scan {
@@ -24,18 +30,24 @@ pub(crate) struct Scan {
     pub(crate) key: Vec<TableColumn>,
     pub(crate) part: Part,
     pub(crate) deletes: SharedIndex,
+    /// The only keys whose rows are wanted; None for all.
+    pub(crate) asked: Option<Arc<Asked>>,
 }
 
 impl Scan {
-    /// Hands the rows of a file to `work`, batch by batch, until it returns false.
-    pub(crate) fn file(&self, file: &PlannedFile, mut work: impl FnMut(Vec<ArrayRef>) -> bool) -> Result<()> {
+    /// Hands the rows of a file to `work`, batch by batch, until it returns false. Returns how many rows were looked at.
+    pub(crate) fn file(&self, file: &PlannedFile, mut work: impl FnMut(Vec<ArrayRef>) -> bool) -> Result<usize> {
         let bad = |why: &str| unreadable(&self.table, file, why);
-        let mut reader = open(&self.table, file)?.with_batch_size(BATCH_ROWS);
+        let mut reader = open(&self.table, file, self.asked.is_some())?;
         let columns = FileColumns::find(reader.parquet_schema(), &self.columns).map_err(|why| bad(&why))?;
-        let rows = usize::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
-        if let Some(remaining) = self.deletes.remaining(&file.location, rows) {
-            reader = reader.with_row_selection(remaining);
+        let mut rows = usize::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
+        match (self.deletes.remaining(&file.location, rows), &self.asked) {
+            (Some(remaining), _) => reader = reader.with_row_selection(remaining),
+            (None, Some(asked)) => (reader, rows) = asked.narrow(reader),
+            (None, None) => {}
         }
+        let batch_rows = if self.asked.is_some() { asked_rows(reader.metadata(), &columns.mask) } else { BATCH_ROWS };
+        reader = reader.with_batch_size(batch_rows);
         if let Some(filter) = self.filter(file, reader.parquet_schema()).map_err(|why| bad(&why))? {
             reader = reader.with_row_filter(filter);
         }
@@ -46,7 +58,7 @@ impl Scan {
                 break;
             }
         }
-        Ok(())
+        Ok(rows)
     }
 
     /// Decides by the key alone, so that other columns of rows left out are not decoded. None where every row stays.
@@ -58,7 +70,7 @@ impl Scan {
         let sets: Vec<usize> = (0..self.deletes.keys.len())
             .filter(|set| self.deletes.keys.get(*set).is_some_and(|keys| keys.may_hit(file)))
             .collect();
-        let by_key = self.part.of > 1 || sets.iter().any(|set| self.deletes.keys[*set].of_key);
+        let by_key = self.part.of > 1 || self.asked.is_some() || sets.iter().any(|set| self.deletes.keys[*set].of_key);
         if !by_key && sets.is_empty() {
             return Ok(None);
         }
@@ -75,6 +87,7 @@ impl Scan {
         let columns = FileColumns::find(parquet, &wanted)?;
         let mask = columns.mask.clone();
         let (index, part, sequence) = (Arc::clone(&self.deletes), self.part, file.sequence);
+        let asked = self.asked.clone();
         let stays = move |batch: RecordBatch| {
             let failed = |why: String| ArrowError::ExternalError(why.into());
             let arrays = columns.of(&batch).map_err(failed)?;
@@ -87,6 +100,7 @@ impl Scan {
                 for (row, stays) in stays.iter_mut().enumerate() {
                     let hash = key.hash(row);
                     *stays = hash.bucket(part.of) == part.bucket
+                        && asked.as_ref().is_none_or(|asked| asked.place(hash).is_some())
                         && !of_key.iter().any(|set| index.keys[*set].hits(hash.0, sequence));
                 }
             }
@@ -100,4 +114,33 @@ impl Scan {
         };
         Ok(Some(RowFilter::new(vec![Box::new(ArrowPredicateFn::new(mask, stays))])))
     }
+}
+
+/// So many rows of a file make a batch of a bounded size, be they those of the page with the largest values.
+fn asked_rows(file: &ParquetMetaData, columns: &ProjectionMask) -> usize {
+    let mut largest = 1;
+    for (at, group) in file.row_groups().iter().enumerate() {
+        let mut row = 0;
+        for (leaf, chunk) in group.columns().iter().enumerate().filter(|(leaf, _)| columns.leaf_included(*leaf)) {
+            let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
+            let bytes = chunk.unencoded_byte_array_data_bytes().unwrap_or_else(|| chunk.uncompressed_size());
+            let average = u64::try_from(bytes).unwrap_or(0) / rows;
+            row += page_average(file, at, leaf, rows).unwrap_or(0).max(average);
+        }
+        largest = row.max(largest);
+    }
+    usize::try_from(ASKED_BYTES / largest).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS)
+}
+
+/// Bytes of a value on average, in the page of a column where that is the most.
+fn page_average(file: &ParquetMetaData, group: usize, leaf: usize, rows: u64) -> Option<u64> {
+    let index = file.offset_index()?.get(group)?.get(leaf)?;
+    let bytes = index.unencoded_byte_array_data_bytes()?.iter();
+    let first = index.page_locations().iter().map(|page| u64::try_from(page.first_row_index).unwrap_or(0));
+    let ends = first.clone().skip(1).chain([rows]);
+    first
+        .zip(ends)
+        .zip(bytes)
+        .map(|((first, end), bytes)| u64::try_from(*bytes).unwrap_or(0) / end.saturating_sub(first).max(1))
+        .max()
 }

@@ -10,7 +10,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use calve_core::{
     CheckpointId, Column, ColumnType, CommitReceipt, Lake, LakeVersion, Lsn, NativeType, Onto, Position, Result,
-    SourceIdentity, StagedDelta, Stamp, TableCommit, TableName, TableSchema,
+    SourceIdentity, StagedDelta, Stamp, TableCommit, TableName, TableSchema, Written,
 };
 use futures::TryStreamExt;
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat, ManifestFile};
@@ -181,6 +181,14 @@ pub(super) fn write(
         .partition_spec_id(spec_id)
         .build()
         .unwrap()
+}
+
+/// The delta that was written.
+pub(super) fn staged(written: Written) -> StagedDelta {
+    match written {
+        Written::Delta(delta) => delta,
+        Written::NoSuchRow(reason) => panic!("{reason}"),
+    }
 }
 
 /// A table under test, with the version its last commit left.

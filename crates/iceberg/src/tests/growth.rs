@@ -8,10 +8,10 @@ use arrow_array::{
     ArrayRef, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_schema::{Field, Schema};
-use calve_core::{ColumnType, DeltaBatch, DeltaWriter, Lake, Onto, TableCommit, TableSchema};
+use calve_core::{ColumnType, DeltaBatch, DeltaWriter, Ground, Lake, Onto, TableCommit, TableSchema};
 use iceberg::spec::{DataContentType, ManifestContentType, PrimitiveLiteral};
 
-use super::fixture::{Orders, Scratch, column, files_under, stamp, table};
+use super::fixture::{Orders, Scratch, column, files_under, staged, stamp, table};
 use crate::IcebergLake;
 use crate::manifests::read_manifest;
 
@@ -102,9 +102,9 @@ async fn manifests_of_many_schemas_are_merged() {
         let (rows, deletes) = (batch(rows.clone()), batch(vec![Arc::clone(&rows[0])]));
         let job = {
             let schema = Arc::clone(&schema);
-            move || Ok(DeltaBatch { schema, replace: false, rows, deletes })
+            move || Ok(DeltaBatch { schema, replace: false, rows, incomplete: None, deletes })
         };
-        let delta = orders.lake.write(&table(), Box::new(job), Onto::Table).await.unwrap();
+        let delta = staged(orders.lake.write(&table(), Box::new(job), Onto::Table, &Ground::default()).await.unwrap());
         let position = 10 * u64::try_from(i + 1).unwrap();
         let commit =
             TableCommit { deltas: vec![delta], stamp: Some(stamp(position, &schema)), ..TableCommit::default() };

@@ -5,6 +5,7 @@ mod commits;
 mod fixture;
 mod foreign;
 mod growth;
+mod looking_up;
 #[cfg(feature = "servers")]
 mod postgres;
 mod reading;

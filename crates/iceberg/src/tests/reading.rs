@@ -8,13 +8,13 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use calve_core::{
-    ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Lake, LakeVersion, Onto, Result, RowBuffer, RowOp, StagedDelta,
-    TableCommit, TableSchema,
+    ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Ground, Lake, LakeVersion, Onto, Result, RowBuffer, RowOp,
+    StagedDelta, TableCommit, TableSchema,
 };
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
-use super::fixture::{Scratch, column, stamp, table, write};
+use super::fixture::{Scratch, column, staged, stamp, table, write};
 use crate::reader::{RowStream, TableReader};
 use crate::{IcebergLake, delta, storage};
 
@@ -67,8 +67,8 @@ impl History {
             RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
         };
         let (rows, deletes) = (batch(rows), batch(keys));
-        let job = move || Ok(DeltaBatch { schema: schema(), replace, rows, deletes });
-        self.lake.write(&table(), Box::new(job), Onto::Table).await.unwrap()
+        let job = move || Ok(DeltaBatch { schema: schema(), replace, rows, incomplete: None, deletes });
+        staged(self.lake.write(&table(), Box::new(job), Onto::Table, &Ground::default()).await.unwrap())
     }
 
     /// Commits the deltas and returns the snapshot.

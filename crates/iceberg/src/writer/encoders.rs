@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use calve_core::{DeltaBatch, Error, ErrorKind, Result, StagedDelta};
+use calve_core::{DeltaBatch, Error, ErrorKind, Result, StagedDelta, StopReason};
 use iceberg::spec::DataFile;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
+use super::complete::completed;
 use super::series::{Content, FileSeries};
 use crate::delta::{self, TableLayout};
 use crate::naming::FileNaming;
+use crate::reader::{LookUp, shown_key};
 use crate::storage;
 
 /// Bounds how many files are encoded at a time, over all tables.
@@ -62,24 +64,50 @@ pub(crate) fn joined<T>(done: std::result::Result<Result<T>, JoinError>) -> Resu
     })
 }
 
-/// Data files and delete files of one delta.
-pub(crate) type WrittenFiles = (Vec<DataFile>, Vec<DataFile>);
+/// What became of a batch.
+pub(crate) enum Files {
+    /// Data files and delete files.
+    Written(Vec<DataFile>, Vec<DataFile>),
+    /// Nothing: the table lacks a row that cells were to be taken of.
+    NoSuchRow(StopReason),
+}
 
 /// Writes the files of a batch, durable but for their directory's entries. A failure leaves none.
 pub(crate) fn write_batch(
     layout: &Arc<TableLayout>,
     naming: &Arc<FileNaming>,
     batch: DeltaBatch,
-) -> Result<WrittenFiles> {
+    look_up: Option<LookUp>,
+) -> Result<Files> {
     let series = |content| FileSeries::new(Arc::clone(layout), Arc::clone(naming), content);
     let (mut rows, mut deletes) = (series(Content::Rows)?, series(Content::EqualityDeletes)?);
     // Both are dropped, and remove their files, unless both are written.
     deletes.write(batch.deletes.columns().to_vec(), batch.deletes.num_rows())?;
     rows.write(batch.rows.columns().to_vec(), batch.rows.num_rows())?;
-    drop(batch);
+    let DeltaBatch { schema, incomplete, .. } = batch;
+    match (incomplete, look_up) {
+        (None, _) => {}
+        (Some(incomplete), Some(look_up)) => {
+            let looked = look_up.run(|places, found| {
+                let columns = completed(&incomplete, places, found).map_err(|error| {
+                    let what = format!("table {}: looked-up values could not be put into their rows", layout.table);
+                    Error::with_source(ErrorKind::Bug, what, error)
+                })?;
+                rows.write(columns, places.len())
+            })?;
+            if let Some(missing) = looked.missing {
+                let key = shown_key(&schema, incomplete.keys.columns(), missing);
+                return Ok(Files::NoSuchRow(StopReason::row_missing(&schema.table, &key)));
+            }
+        }
+        (Some(_), None) => {
+            let what = format!("table {}: rows without all of their cells were to be written", layout.table);
+            return Err(Error::new(ErrorKind::Bug, what));
+        }
+    }
     let rows = rows.finish()?;
     match deletes.finish() {
-        Ok(deletes) => Ok((rows, deletes)),
+        Ok(deletes) => Ok(Files::Written(rows, deletes)),
         Err(error) => {
             remove_now(&rows);
             Err(error)

@@ -5,6 +5,7 @@
 //! the ones that read the log or talk to the catalog. Loads (`load`) write several files at a time.
 
 mod bounds;
+mod complete;
 mod encoders;
 mod load;
 mod metrics;
@@ -17,19 +18,22 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use calve_core::{
-    DeltaWriter, EncodeJob, Error, ErrorKind, LoadWriter, Onto, Result, StagedDelta, TableName, TableSchema,
+    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Ground, LoadWriter, Onto, Result, StagedDelta, TableName,
+    TableSchema, Written,
 };
 
 pub(crate) use encoders::Encoders;
-use encoders::{stage, write_batch};
+use encoders::{Files, stage, write_batch};
 use load::TableLoad;
 
+use crate::delta::TableLayout;
 use crate::failpoint;
-use crate::lake::IcebergLake;
+use crate::lake::{IcebergLake, KnownTable};
+use crate::reader::LookUp;
 
 #[async_trait]
 impl DeltaWriter for IcebergLake {
-    async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto) -> Result<StagedDelta> {
+    async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto, ground: &Ground) -> Result<Written> {
         let batch = self.encoders.run(job).await?;
         if batch.schema.table != *table {
             return Err(Error::new(
@@ -39,12 +43,24 @@ impl DeltaWriter for IcebergLake {
         }
         let layout = self.layout_for(&batch.schema, onto).await?;
         let replace = batch.replace;
-        let (files_layout, naming) = (Arc::clone(&layout), Arc::clone(&self.naming));
-        let (rows, deletes) = self.encoders.run(move || write_batch(&files_layout, &naming, batch)).await?;
+        let files = if batch.incomplete.is_some() {
+            let slot = self.slot(table)?;
+            let known = self.standing_at(slot, ground.base).await?;
+            match self.write_files(&layout, batch, Some((&known, &ground.staged))).await {
+                Ok(files) => files,
+                Err(error) => return Err(self.unless_moved(slot, &known, error).await),
+            }
+        } else {
+            self.write_files(&layout, batch, None).await?
+        };
+        let (rows, deletes) = match files {
+            Files::Written(rows, deletes) => (rows, deletes),
+            Files::NoSuchRow(reason) => return Ok(Written::NoSuchRow(reason)),
+        };
         failpoint::hit("writer.data-written");
         let delta = stage(&layout, &self.naming, replace, rows, deletes).await?;
         failpoint::hit("writer.staged");
-        Ok(delta)
+        Ok(Written::Delta(delta))
     }
 
     async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>> {
@@ -59,6 +75,23 @@ impl DeltaWriter for IcebergLake {
                 tracing::warn!(%file, %error, "an uncommitted file could not be removed");
             }
         }
+    }
+}
+
+impl IcebergLake {
+    /// Writes the files of a batch. Cells that it lacks are looked up in the table as it is known, and in what was staged on it.
+    async fn write_files(
+        &self,
+        layout: &Arc<TableLayout>,
+        batch: DeltaBatch,
+        ground: Option<(&KnownTable, &[StagedDelta])>,
+    ) -> Result<Files> {
+        let look_up = match (&batch.incomplete, ground) {
+            (Some(rows), Some((known, staged))) => Some(LookUp::plan(layout, &known.at.metadata, staged, rows).await?),
+            _ => None,
+        };
+        let (layout, naming) = (Arc::clone(layout), Arc::clone(&self.naming));
+        self.encoders.run(move || write_batch(&layout, &naming, batch, look_up)).await
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use calve_core::{
-    Column, ColumnBuffer, ColumnType, DeltaBatch, ErrorKind, LoadWriter, NativeType, Onto, RowBuffer, RowOp, TableName,
-    TableSchema,
+    Column, ColumnBuffer, ColumnType, DeltaBatch, ErrorKind, LoadWriter, NativeType, Onto, Result, RowBuffer, RowOp,
+    TableName, TableSchema,
 };
 use iceberg::TableCreation;
 use iceberg::spec::{DataFile, Datum, TableMetadataBuilder};
@@ -81,6 +81,7 @@ impl Fixture {
             schema: Arc::clone(&self.source),
             replace: false,
             rows: batch(&self.layout.arrow, rows),
+            incomplete: None,
             deletes: batch(&self.layout.key_arrow, deletes),
         }
     }
@@ -94,6 +95,17 @@ impl Fixture {
 impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn write_files(
+    layout: &Arc<TableLayout>,
+    naming: &Arc<FileNaming>,
+    batch: DeltaBatch,
+) -> Result<(Vec<DataFile>, Vec<DataFile>)> {
+    match write_batch(layout, naming, batch, None)? {
+        Files::Written(rows, deletes) => Ok((rows, deletes)),
+        Files::NoSuchRow(reason) => panic!("{reason}"),
     }
 }
 
@@ -163,7 +175,7 @@ fn every_type_is_laid_out_as_the_specification_wants_it() {
     let fixture = Fixture::new(&all_types(), vec![0], &[]);
     let columns: Vec<ArrayRef> = all_types().iter().map(|(_, ty, nullable)| column(ty, *nullable, 10)).collect();
     let batch = fixture.batch(columns.clone(), Vec::new());
-    let (rows, deletes) = write_batch(&fixture.layout, &fixture.naming, batch).unwrap();
+    let (rows, deletes) = write_files(&fixture.layout, &fixture.naming, batch).unwrap();
     assert_eq!((rows.len(), deletes.len()), (1, 0));
 
     let file = File::open(storage::local_path(rows[0].file_path()).unwrap()).unwrap();
@@ -222,7 +234,7 @@ fn counts_and_bounds_are_true() {
     let fixture = Fixture::new(&all_types(), vec![0], &[("write.parquet.row-group-size-bytes", "2000")]);
     let rows = 20_000;
     let columns = all_types().iter().map(|(_, ty, nullable)| column(ty, *nullable, rows)).collect();
-    let (files, _) = write_batch(&fixture.layout, &fixture.naming, fixture.batch(columns, Vec::new())).unwrap();
+    let (files, _) = write_files(&fixture.layout, &fixture.naming, fixture.batch(columns, Vec::new())).unwrap();
     let [file] = files.as_slice() else { panic!("{files:?}") };
     assert_eq!(file.record_count(), 20_000);
     assert_eq!(file.file_size_in_bytes(), fs::metadata(storage::local_path(file.file_path()).unwrap()).unwrap().len());
@@ -272,7 +284,7 @@ async fn deletes_hold_the_key_alone() {
     let fixture = Fixture::new(&columns, vec![2, 1], &[]);
     let key = vec![column(&ColumnType::Int, false, 7), column(&ColumnType::Long, false, 7)];
     let batch = fixture.batch(Vec::new(), key.clone());
-    let (rows, deletes) = write_batch(&fixture.layout, &fixture.naming, batch).unwrap();
+    let (rows, deletes) = write_files(&fixture.layout, &fixture.naming, batch).unwrap();
     assert!(rows.is_empty());
     let [file] = deletes.as_slice() else { panic!("{deletes:?}") };
     assert_eq!(file.equality_ids(), Some(vec![3, 2]));
@@ -288,7 +300,7 @@ async fn deletes_hold_the_key_alone() {
         delta.files.iter().map(|f| storage::local_path(f).unwrap().display().to_string()).collect();
     assert_eq!(listed, fixture.files());
 
-    let nothing = write_batch(&fixture.layout, &fixture.naming, fixture.batch(Vec::new(), Vec::new())).unwrap();
+    let nothing = write_files(&fixture.layout, &fixture.naming, fixture.batch(Vec::new(), Vec::new())).unwrap();
     let empty = stage(&fixture.layout, &fixture.naming, false, nothing.0, nothing.1).await.unwrap();
     assert!(empty.is_empty() && empty.files.is_empty(), "{empty:?}");
 }
@@ -299,7 +311,7 @@ fn a_large_batch_becomes_several_files() {
     let fixture = Fixture::new(&columns, vec![0], &[("write.target-file-size-bytes", "200000")]);
     let rows = 60_000;
     let columns = vec![column(&ColumnType::Long, false, rows), column(&ColumnType::String, false, rows)];
-    let (files, _) = write_batch(&fixture.layout, &fixture.naming, fixture.batch(columns.clone(), Vec::new())).unwrap();
+    let (files, _) = write_files(&fixture.layout, &fixture.naming, fixture.batch(columns.clone(), Vec::new())).unwrap();
     assert!(files.len() > 2, "{}", files.len());
     let batches: Vec<RecordBatch> = files.iter().flat_map(read).collect();
     let ids: Vec<_> = batches.iter().map(|b| b.column(0).as_ref()).collect();
@@ -312,7 +324,7 @@ fn rows_that_do_not_fit_leave_no_file() {
     let fixture = Fixture::new(&[("id", ColumnType::Int, false), ("n", ColumnType::Int, false)], vec![0], &[]);
     let columns = vec![column(&ColumnType::Int, false, 3), column(&ColumnType::Int, true, 3)];
     let key = vec![column(&ColumnType::Int, false, 3)];
-    let error = write_batch(&fixture.layout, &fixture.naming, fixture.batch(columns, key)).unwrap_err();
+    let error = write_files(&fixture.layout, &fixture.naming, fixture.batch(columns, key)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.to_string().contains("'n'") && error.to_string().contains("calve reload public.t"), "{error}");
     assert_eq!(fixture.files(), BTreeSet::new());
@@ -396,7 +408,7 @@ fn a_wide_tables_manifest_describes_the_first_columns_and_the_key() {
     let columns: Vec<_> = names.iter().map(|name| (name.as_str(), ColumnType::Int, false)).collect();
     let fixture = Fixture::new(&columns, vec![140], &[]);
     let rows = columns.iter().map(|(_, ty, _)| column(ty, false, 3)).collect();
-    let (files, _) = write_batch(&fixture.layout, &fixture.naming, fixture.batch(rows, Vec::new())).unwrap();
+    let (files, _) = write_files(&fixture.layout, &fixture.naming, fixture.batch(rows, Vec::new())).unwrap();
     let mut described: Vec<i32> = files[0].lower_bounds().keys().copied().collect();
     described.sort_unstable();
     assert_eq!(described, (1..=100).chain([141]).collect::<Vec<_>>());

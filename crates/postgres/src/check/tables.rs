@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use calve_core::TableName;
 
-use crate::describe::{missing, qualified};
+use crate::describe::missing;
 use crate::relation::Relation;
 use calve_core::Finding;
 
@@ -16,7 +16,6 @@ pub(super) fn check(relations: &[Relation], tables: &[TableName]) -> Vec<Finding
     findings.extend(relations.iter().flat_map(Relation::findings));
     partitions_beside_their_table(relations, &mut findings);
     names_that_differ_in_case(tables, &mut findings);
-    long_values(relations, &mut findings);
     findings
 }
 
@@ -47,26 +46,4 @@ fn names_that_differ_in_case(tables: &[TableName], findings: &mut Vec<Finding>) 
             ));
         }
     }
-}
-
-fn long_values(relations: &[Relation], findings: &mut Vec<Finding>) {
-    let toasted: Vec<&Relation> = relations.iter().filter(|relation| relation.leaves_out_long_values()).collect();
-    if toasted.is_empty() {
-        return;
-    }
-    let names: Vec<String> = toasted.iter().map(|relation| relation.table.to_string()).collect();
-    // A partition has a replica identity of its own, which the parent's statement does not change.
-    let statements = toasted
-        .iter()
-        .flat_map(|relation| std::iter::once(&relation.table).chain(relation.leaves.iter().map(|leaf| &leaf.table)));
-    let statements: Vec<String> =
-        statements.map(|table| format!("ALTER TABLE {} REPLICA IDENTITY FULL;", qualified(table))).collect();
-    findings.push(Finding::warning(
-        format!(
-            "values longer than about 2 kB are left out of the WAL when an UPDATE does not change them, and the table stops at \
-             the first such UPDATE: {}",
-            names.join(", ")
-        ),
-        statements.join("\n"),
-    ));
 }

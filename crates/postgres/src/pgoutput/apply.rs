@@ -310,7 +310,7 @@ fn stop_reason(plan: &RowPlan, change: &Change<'_>, fault: Fault) -> Result<Stop
         Fault::Unchanged { column } => Ok(StopReason {
             state: "unchanged TOAST".into(),
             detail: format!(
-                "an update of the row with {} left the large value in column {} as it was, so Postgres did not send it",
+                "a change of the row with {} left out the large value in column {}, and nothing in it tells what that is",
                 key(),
                 name(column)
             ),

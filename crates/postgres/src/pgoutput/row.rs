@@ -13,7 +13,7 @@ pub(super) enum Fault {
     Cell { column: usize, error: CellError },
     /// NULL where none may be.
     Null { column: usize },
-    /// A value that the server left out because it did not change, and that is nowhere else in the message.
+    /// A value that the server left out because it did not change, of the key or in what is no update.
     Unchanged { column: usize },
     /// The row as a whole.
     Wire(Malformed),
@@ -40,16 +40,16 @@ impl<'a> Change<'a> {
     pub(super) fn append(&self, plan: &RowPlan, buffer: &mut RowBuffer) -> Result<(), Fault> {
         let op = match *self {
             Self::Insert(new) => {
-                push_image(plan, new, None, buffer)?;
+                push_image(plan, new, &Before::Nothing, buffer)?;
                 RowOp::Insert
             }
             Self::Update(None, new) => {
-                push_image(plan, new, None, buffer)?;
+                push_image(plan, new, &Before::Row(None), buffer)?;
                 RowOp::Update
             }
             Self::Update(Some(old), new) => {
                 push_old_key(plan, old, buffer)?;
-                push_image(plan, new, Some(old), buffer)?;
+                push_image(plan, new, &Before::Row(Some(old)), buffer)?;
                 RowOp::UpdateFrom
             }
             Self::Delete(old) => {
@@ -70,17 +70,37 @@ impl<'a> Change<'a> {
     }
 }
 
-fn push_image(plan: &RowPlan, row: Tuple<'_>, old: Option<OldTuple<'_>>, buffer: &mut RowBuffer) -> Result<(), Fault> {
+/// What is known of the row before its new image.
+#[derive(Clone, Copy, Debug)]
+enum Before<'a> {
+    /// There was none.
+    Nothing,
+    /// It was there, and the message may say what it was.
+    Row(Option<OldTuple<'a>>),
+}
+
+fn push_image<'a>(plan: &RowPlan, row: Tuple<'a>, before: &Before<'a>, buffer: &mut RowBuffer) -> Result<(), Fault> {
     check_count(plan, row)?;
     let mut cells = row.cells();
+    let mut left_out = false;
     for (index, (column, out)) in plan.columns.iter().zip(buffer.images_mut()).enumerate() {
-        let mut cell = cells.next()?;
-        if cell == Cell::Unchanged {
-            cell = unchanged(column, index, old)?;
+        if let Some(cell) = before.known(column, index, cells.next()?)? {
+            push(column, index, cell, out)?;
+        } else {
+            out.push_null();
+            left_out = true;
         }
-        push(column, index, cell, out)?;
     }
-    Ok(cells.end()?)
+    cells.end()?;
+    if left_out {
+        let mut cells = row.cells();
+        for (index, column) in plan.columns.iter().enumerate() {
+            if before.known(column, index, cells.next()?)?.is_none() {
+                buffer.note_unchanged(index);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn push_old_key(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Result<(), Fault> {
@@ -100,18 +120,26 @@ fn check_count(plan: &RowPlan, row: Tuple<'_>) -> Result<(), Fault> {
     if cells == plan.columns.len() { Ok(()) } else { Err(Fault::Count { cells }) }
 }
 
-/// The value that an update left alone, from the old row where that has it.
-fn unchanged<'a>(column: &ColumnPlan, index: usize, old: Option<OldTuple<'a>>) -> Result<Cell<'a>, Fault> {
-    let missing = Fault::Unchanged { column: index };
-    // Without the whole old row, NULL there means "not sent" for every column outside the key.
-    let old = old.filter(|old| old.full || column.key.is_some()).ok_or(missing)?;
-    let mut cells = old.row.cells();
-    for _ in 0..index {
-        cells.next()?;
-    }
-    match cells.next()? {
-        Cell::Unchanged => Err(missing),
-        cell => Ok(cell),
+impl<'a> Before<'a> {
+    /// A cell of the new image; where the update left its value out, that of the old row. None where the message has neither: the
+    /// row has the value already.
+    fn known(&self, column: &ColumnPlan, index: usize, cell: Cell<'a>) -> Result<Option<Cell<'a>>, Fault> {
+        if cell != Cell::Unchanged {
+            return Ok(Some(cell));
+        }
+        let Self::Row(old) = self else { return Err(Fault::Unchanged { column: index }) };
+        // Without the whole old row, NULL there means "not sent" for every column outside the key.
+        if let Some(old) = old.filter(|old| old.full || column.key.is_some()) {
+            let mut cells = old.row.cells();
+            for _ in 0..index {
+                cells.next()?;
+            }
+            let cell = cells.next()?;
+            if cell != Cell::Unchanged {
+                return Ok(Some(cell));
+            }
+        }
+        if column.key.is_some() { Err(Fault::Unchanged { column: index }) } else { Ok(None) }
     }
 }
 

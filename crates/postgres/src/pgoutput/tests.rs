@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use calve_core::{
     ChangeSink, Column, ColumnType, ErrorKind, Lsn, NativeType, Position, Result, RowBuffer, RowOp, SourceTable,
-    StopReason, TableIndex, TableName, TableSchema, TransactionPoint, Values,
+    StopReason, TableIndex, TableName, TableSchema, TransactionPoint, Unchanged, Values,
 };
 
 use super::{Decoder, LookedUp};
@@ -111,23 +111,28 @@ impl Sink {
         Self { tables: tables.to_vec(), buffers, ..Self::default() }
     }
 
-    /// Every entry of a table: what was done, the old key, the new image.
+    /// Every entry of a table: what was done, the old key, the new image. Of what was left alone it says `(kept)`.
     fn changes(&mut self, table: usize) -> Vec<(RowOp, String, String)> {
         let empty = RowBuffer::new(Arc::clone(&self.tables[table].schema));
-        let (ops, images, keys) = std::mem::replace(&mut self.buffers[table], empty).into_parts();
-        let row = |columns: &[calve_core::ColumnBuffer], row: usize| {
-            let shown = columns.iter().map(|column| match (cell_text(column, row), column.values()) {
-                (None, _) => "NULL".to_owned(),
-                (Some(text), Values::Bytes { .. }) if text.len() > 20 => text.len().to_string(),
-                (Some(text), _) => text,
-            });
+        let buffer = std::mem::replace(&mut self.buffers[table], empty);
+        let unchanged = buffer.unchanged().to_vec();
+        let (ops, images, keys) = buffer.into_parts();
+        let row = |columns: &[calve_core::ColumnBuffer], row: usize, unchanged: &[Unchanged]| {
+            let kept = |column| unchanged.contains(&Unchanged { image: row, column });
+            let shown =
+                columns.iter().enumerate().map(|(at, column)| match (cell_text(column, row), column.values()) {
+                    (None, _) if kept(at) => "(kept)".to_owned(),
+                    (None, _) => "NULL".to_owned(),
+                    (Some(text), Values::Bytes { .. }) if text.len() > 20 => text.len().to_string(),
+                    (Some(text), _) => text,
+                });
             shown.collect::<Vec<_>>().join("|")
         };
         let (mut image, mut key) = (0, 0);
         let mut changes = Vec::new();
         for op in ops {
-            let old = if op.has_old_key() { row(&keys, key) } else { String::new() };
-            let new = if op.has_image() { row(&images, image) } else { String::new() };
+            let old = if op.has_old_key() { row(&keys, key, &[]) } else { String::new() };
+            let new = if op.has_image() { row(&images, image, &unchanged) } else { String::new() };
             key += usize::from(op.has_old_key());
             image += usize::from(op.has_image());
             changes.push((op, old, new));
@@ -203,8 +208,7 @@ fn text_and_binary_cells_give_the_same_rows() {
     for capture in [TEXT, BINARY] {
         let tables = tables();
         let mut sink = Sink::new(&tables);
-        let mut messages = messages(capture);
-        messages.remove(UNCHANGED);
+        let messages = messages(capture);
         decode(&messages, &tables, &mut sink).unwrap();
         assert_eq!(sink.begun, [0xAFB_8BE8]);
         assert_eq!(sink.committed, [(0xAFB_8E88, sink.committed[0].1)]);
@@ -216,6 +220,7 @@ fn text_and_binary_cells_give_the_same_rows() {
             [
                 (RowOp::Insert, "", "1|one|3000|1.50|2026-01-02 03:04:05.678901+00|ok"),
                 (RowOp::Insert, "", "2|NULL|NULL|NULL|NULL|NULL"),
+                (RowOp::Update, "", "1|uno|(kept)|1.50|2026-01-02 03:04:05.678901+00|ok"),
                 (RowOp::UpdateFrom, "2", "3|NULL|NULL|NULL|NULL|NULL"),
                 (RowOp::Delete, "3", ""),
                 (RowOp::Truncate, "", ""),
@@ -236,16 +241,37 @@ fn text_and_binary_cells_give_the_same_rows() {
     }
 }
 
+/// The first cell of the update, which is the key's, in the place of `1`.
+fn without_its_key(kind: u8) -> Vec<Vec<u8>> {
+    let mut messages = messages(TEXT);
+    let message = &mut messages[UNCHANGED];
+    assert_eq!(message[8..14], *b"t\0\0\0\x011");
+    message.splice(8..14, [kind]);
+    messages
+}
+
 #[test]
-fn a_value_that_was_left_out_stops_its_table_only() {
+fn a_key_that_was_left_out_stops_its_table_only() {
     let tables = tables();
     let mut sink = Sink::new(&tables);
-    decode(&messages(TEXT), &tables, &mut sink).unwrap();
+    decode(&without_its_key(b'u'), &tables, &mut sink).unwrap();
     let [(0, reason)] = &sink.stops[..] else { panic!("{:?}", sink.stops) };
     assert_eq!(reason.state, "unchanged TOAST");
-    assert!(reason.detail.contains("id = 1") && reason.detail.contains("column big"), "{}", reason.detail);
+    assert!(reason.detail.contains("id = ?") && reason.detail.contains("column id"), "{}", reason.detail);
     assert!(reason.remedy.contains(r#"ALTER TABLE "public"."t" REPLICA IDENTITY FULL"#), "{}", reason.remedy);
-    assert_eq!(sink.changes(1).len(), 4);
+    assert_eq!((sink.changes(0).len(), sink.changes(1).len()), (2, 4));
+}
+
+#[test]
+fn a_value_left_out_of_a_new_row_stops_its_table() {
+    let tables = tables();
+    let mut sink = Sink::new(&tables);
+    let mut messages = messages(TEXT);
+    // The same row, as one that was not there before.
+    messages[UNCHANGED][0] = b'I';
+    decode(&messages, &tables, &mut sink).unwrap();
+    let [(0, reason)] = &sink.stops[..] else { panic!("{:?}", sink.stops) };
+    assert!(reason.detail.contains("id = 1") && reason.detail.contains("column big"), "{}", reason.detail);
 }
 
 #[test]
@@ -313,8 +339,7 @@ fn messages_out_of_turn_are_errors() {
 #[test]
 fn messages_cut_short_or_too_long_are_errors() {
     for capture in [TEXT, BINARY] {
-        let mut messages = messages(capture);
-        messages.remove(UNCHANGED);
+        let messages = messages(capture);
         let tables = tables();
         for at in 0..messages.len() {
             let whole = messages[at].clone();

@@ -228,7 +228,7 @@ impl Table {
         })
     }
 
-    fn is_rolled_back(&self) -> bool {
+    pub(crate) fn is_rolled_back(&self) -> bool {
         let nearest = self.ancestors().find_map(|(_, snapshot)| snapshot.stamp.as_ref());
         let id = |stamp: &Stamp| -> CheckpointId { stamp.checkpoint };
         matches!((nearest, &self.stamp), (Some(nearest), Some(property)) if id(nearest) != id(property))
@@ -239,28 +239,46 @@ impl Table {
         self.snapshots[&snapshot].files.iter().map(|(path, _)| path.as_str())
     }
 
-    /// The rows a reader sees at a snapshot: a row lives unless an equality delete of a greater sequence number names its
-    /// key. Sorted; a doubled row stands there twice. Missing files hold nothing; their absence is checked elsewhere.
+    /// The rows a reader sees at a snapshot. Sorted; a doubled row stands there twice.
     pub(crate) fn live_rows(&self, snapshot: u64, disk: &Disk) -> Vec<Row> {
-        let mut deleted_by: BTreeMap<i64, u64> = BTreeMap::new();
-        let mut rows = Vec::new();
-        for (path, sequence) in &self.snapshots[&snapshot].files {
-            match disk.read(path) {
-                Some(Content::Deletes(keys)) => {
-                    for key in keys {
-                        let latest = deleted_by.entry(*key).or_default();
-                        *latest = (*latest).max(*sequence);
-                    }
-                }
-                Some(Content::Data(data)) => rows.extend(data.iter().map(|row| (*row, *sequence))),
-                None => {}
-            }
-        }
-        rows.retain(|((key, _), sequence)| deleted_by.get(key).is_none_or(|deleted| deleted <= sequence));
-        let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
-        rows.sort_unstable();
-        rows
+        rows_of(&self.snapshots[&snapshot].files, disk)
     }
+
+    /// The rows a reader would see if these were committed as they are.
+    pub(crate) fn rows_with(&self, staged: &[StagedDelta], disk: &Disk) -> Vec<Row> {
+        let mut files = self.main.map_or_else(Vec::new, |main| self.snapshots[&main].files.clone());
+        for (sequence, delta) in (self.sequence + 1..).zip(staged) {
+            if delta.replace {
+                files.clear();
+            }
+            let new = delta.files_of_body();
+            files.extend(new.data.into_iter().chain(new.deletes).map(|path| (path, sequence)));
+        }
+        rows_of(&files, disk)
+    }
+}
+
+/// The rows in files with their sequence numbers: a row lives unless an equality delete of a greater one names its key. Missing
+/// files hold nothing; their absence is checked elsewhere.
+fn rows_of(files: &[(String, u64)], disk: &Disk) -> Vec<Row> {
+    let mut deleted_by: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut rows = Vec::new();
+    for (path, sequence) in files {
+        match disk.read(path) {
+            Some(Content::Deletes(keys)) => {
+                for key in keys {
+                    let latest = deleted_by.entry(*key).or_default();
+                    *latest = (*latest).max(*sequence);
+                }
+            }
+            Some(Content::Data(data)) => rows.extend(data.iter().map(|row| (*row, *sequence))),
+            None => {}
+        }
+    }
+    rows.retain(|((key, _), sequence)| deleted_by.get(key).is_none_or(|deleted| deleted <= sequence));
+    let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
+    rows.sort_unstable();
+    rows
 }
 
 /// Reads what the simulated writer put into a delta.

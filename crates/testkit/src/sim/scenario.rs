@@ -153,13 +153,54 @@ impl Scenario {
 
 const A: usize = 0;
 const B: usize = 1;
-use Change::{Alter, Delete, Insert, Rekey, Truncate, Unrepresentable, Update};
+use Change::{Alter, Delete, Insert, Keep, Move, Rekey, Truncate, Unrepresentable, Update};
 
 /// The scenarios whose every step is struck by every fault.
 pub fn scenarios() -> Vec<Scenario> {
     let mut all = rows();
     all.extend(schemas());
+    all.extend(left_out());
     all
+}
+
+/// Tables with updates that leave the value out.
+fn left_out() -> Vec<Scenario> {
+    let one_row_at_a_time = Pace { varies: false, pieces: 3, load_rows: 1 };
+    vec![
+        // One after the other while the one before is committed, by keys that change, and with a schema that does.
+        Scenario::new("kept")
+            .at(15, &[(A, Keep(1)), (B, Update(1)), (A, Insert(2))])
+            .at(46, &[(A, Keep(1)), (A, Move(2, 3)), (B, Keep(1))])
+            .at(60, &[(A, Update(1)), (A, Keep(1)), (A, Move(1, 4)), (A, Keep(4)), (A, Insert(1)), (A, Keep(1))])
+            .at(78, &[(A, Move(3, -1)), (A, Move(4, 3)), (A, Move(-1, 4)), (B, Move(1, 2)), (B, Keep(2))])
+            .at(108, &[(A, Alter), (A, Keep(3)), (A, Delete(1)), (B, Update(2))])
+            .at(140, &[(A, Keep(4)), (A, Truncate), (A, Insert(3)), (A, Keep(3)), (B, Keep(2))]),
+        // In pieces, each of which finds what the ones before it left.
+        Scenario { checkpoint_rows: 2, ..Scenario::new("kept-large") }
+            .at(30, &[(A, Update(1)), (A, Insert(2)), (A, Keep(1)), (A, Move(2, 3)), (B, Keep(1)), (A, Keep(3))])
+            .at(
+                34,
+                &[
+                    (A, Keep(1)),
+                    (B, Insert(2)),
+                    (A, Truncate),
+                    (A, Insert(5)),
+                    (B, Keep(2)),
+                    (A, Keep(5)),
+                    (A, Move(5, 6)),
+                    (A, Alter),
+                    (A, Keep(6)),
+                ],
+            )
+            .at(80, &[(A, Keep(6)), (B, Keep(1)), (B, Move(2, 3))]),
+        Scenario { pace: one_row_at_a_time, checkpoint_rows: 2, tidy: true, ..Scenario::new("kept-reload") }
+            .at(20, &[(A, Insert(2)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4)), (B, Insert(5)), (B, Insert(6))])
+            .happens(80, Happening::Reload(B))
+            .at(85, &[(A, Keep(1)), (B, Keep(1))])
+            .at(105, &[(B, Move(2, 8)), (A, Keep(2)), (B, Keep(8)), (B, Update(3)), (B, Keep(3))])
+            .at(125, &[(B, Insert(9)), (B, Keep(9)), (B, Truncate), (B, Insert(2)), (B, Keep(2))])
+            .at(240, &[(B, Keep(2)), (A, Keep(1))]),
+    ]
 }
 
 /// Tables whose schema changes.

@@ -371,6 +371,20 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
             image(buffer, new, logged.value);
             buffer.finish_row(RowOp::UpdateFrom);
         }
+        Change::Keep(key) if key % 2 == 0 => {
+            image_without_value(buffer, key);
+            buffer.finish_row(RowOp::Update);
+        }
+        Change::Keep(key) => {
+            buffer.old_key(0).push_i64(key);
+            image_without_value(buffer, key);
+            buffer.finish_row(RowOp::UpdateFrom);
+        }
+        Change::Move(old, new) => {
+            buffer.old_key(0).push_i64(old);
+            image_without_value(buffer, new);
+            buffer.finish_row(RowOp::UpdateFrom);
+        }
         Change::Delete(key) => {
             buffer.old_key(0).push_i64(key);
             buffer.finish_row(RowOp::Delete);
@@ -382,8 +396,8 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
             buffer.image(0).push_i64(key);
             buffer.discard_row();
             let reason = StopReason {
-                state: "unchanged TOAST".to_owned(),
-                detail: format!("column \"value\" of the row with key {key} was not sent"),
+                state: "unrepresentable value".to_owned(),
+                detail: format!("column \"value\" of the row with key {key} is beyond what can be told"),
                 remedy: "run `calve reload`".to_owned(),
             };
             sink.stop(place, reason);
@@ -394,6 +408,12 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
 fn image(buffer: &mut RowBuffer, key: i64, value: i64) {
     buffer.image(0).push_i64(key);
     buffer.image(1).push_i64(value);
+}
+
+fn image_without_value(buffer: &mut RowBuffer, key: i64) {
+    buffer.image(0).push_i64(key);
+    buffer.image(1).push_null();
+    buffer.note_unchanged(1);
 }
 
 /// A read of one position, or of two and some in between.

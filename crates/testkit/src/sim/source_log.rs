@@ -21,11 +21,15 @@ pub(crate) enum Change {
     Update(i64),
     /// Another key (first to second) and a new value.
     Rekey(i64, i64),
+    /// An update of something else: the row stays as it is, and the log does not say what its value is.
+    Keep(i64),
+    /// Another key (first to second), and the value left out likewise.
+    Move(i64, i64),
     /// A key goes.
     Delete(i64),
     /// All rows go.
     Truncate,
-    /// An update that the stream cannot represent (an unchanged TOAST value), though a load can read the row.
+    /// An update that the stream cannot represent, though a load can read the row.
     Unrepresentable(i64),
     /// The value's column is renamed.
     Alter,
@@ -242,6 +246,12 @@ impl SourceLog {
                 }
                 Change::Rekey(old, new) => {
                     rows.remove(&old).unwrap_or_else(|| panic!("no key {old} to change"));
+                    free(rows, new);
+                    rows.insert(new, value);
+                }
+                Change::Keep(key) => assert!(rows.contains_key(&key), "no key {key} to leave as it is"),
+                Change::Move(old, new) => {
+                    let value = rows.remove(&old).unwrap_or_else(|| panic!("no key {old} to move"));
                     free(rows, new);
                     rows.insert(new, value);
                 }

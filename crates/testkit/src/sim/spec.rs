@@ -10,7 +10,7 @@ use super::run::run;
 use super::world::Step;
 
 /// Every rule that can be switched off.
-pub const MUTATIONS: [Mutation; 21] = [
+pub const MUTATIONS: [Mutation; 23] = [
     Mutation::NoStamp,
     Mutation::SkipOff,
     Mutation::AckEarly,
@@ -32,6 +32,8 @@ pub const MUTATIONS: [Mutation; 21] = [
     Mutation::UnsettledLoad,
     Mutation::OldSchema,
     Mutation::TrustedInserts,
+    Mutation::LookUpAhead,
+    Mutation::LookUpBelow,
 ];
 
 /// One run: which scenario, under which seed and faults, with which rule switched off.

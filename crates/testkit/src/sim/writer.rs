@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow_array::{Array, Int64Array, RecordBatch};
 use async_trait::async_trait;
 use calve_core::{
-    DeltaBatch, DeltaWriter, EncodeJob, LoadWriter, Onto, Result, RowBuffer, StagedDelta, TableName, TableSchema,
+    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Ground, IncompleteRows, LoadWriter, Onto, Result, RowBuffer,
+    StagedDelta, StopReason, TableName, TableSchema, Written,
 };
 
 use super::disk::Content;
@@ -36,10 +37,18 @@ fn new_path(process: &Process, world: &mut World, table: &TableName, kind: &str)
 
 #[async_trait]
 impl DeltaWriter for SimWriter {
-    async fn write(&self, table: &TableName, job: EncodeJob, _: Onto) -> Result<StagedDelta> {
+    async fn write(&self, table: &TableName, job: EncodeJob, _: Onto, ground: &Ground) -> Result<Written> {
         let batch = job()?;
         let replace = batch.replace;
-        let (rows, deletes) = contents(&batch);
+        let (mut rows, deletes) = contents(&batch);
+        if let Some(incomplete) = &batch.incomplete {
+            match look_up(&self.0, table, incomplete, ground).await? {
+                Ok(found) => rows.extend(found),
+                Err(missing) => {
+                    return Ok(Written::NoSuchRow(StopReason::row_missing(table, &format!("id = {missing}"))));
+                }
+            }
+        }
         if let Err(broken) = check_fold(replace, &rows, &deletes) {
             self.0.act(|w| w.violate(format!("a batch of {table} {broken}: rows {rows:?}, deletes {deletes:?}")));
         }
@@ -67,7 +76,7 @@ impl DeltaWriter for SimWriter {
             .await?;
         let delta = staged(replace, counts, &files);
         sync(&self.0, &delta.files).await?;
-        Ok(delta)
+        Ok(Written::Delta(delta))
     }
 
     async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>> {
@@ -77,6 +86,35 @@ impl DeltaWriter for SimWriter {
     async fn discard(&self, deltas: &[StagedDelta]) {
         remove(&self.0, deltas.iter().flat_map(|delta| &delta.files));
     }
+}
+
+/// The rows with the values that the table has for them; else a key that it does not have.
+async fn look_up(
+    process: &Process,
+    table: &TableName,
+    incomplete: &IncompleteRows,
+    ground: &Ground,
+) -> Result<std::result::Result<Vec<Row>, i64>> {
+    let (new, old) = (incomplete.rows.column(0).clone(), incomplete.keys.column(0).clone());
+    let asked: Vec<(i64, i64)> =
+        int64(&*new).values().iter().copied().zip(int64(&*old).values().iter().copied()).collect();
+    let effect = |w: &mut World| {
+        let now = w
+            .lake
+            .tables
+            .get(table)
+            .filter(|now| now.stamp.as_ref().map(|stamp| stamp.checkpoint) == ground.base && !now.is_rolled_back());
+        let Some(now) = now else {
+            return Err(Error::new(
+                ErrorKind::Retry,
+                format!("table {table} is not what values were to be looked up in"),
+            ));
+        };
+        let rows = now.rows_with(&ground.staged, &w.disk);
+        let value = |key: i64| rows.iter().find(|(found, _)| *found == key).map(|(_, value)| *value);
+        Ok(asked.iter().map(|(new, old)| value(*old).map(|value| (*new, value)).ok_or(*old)).collect())
+    };
+    process.step(StepKind::Read, || format!("look up {} rows of {table}", asked.len()), effect).await
 }
 
 struct SimLoadWriter {

@@ -9,11 +9,23 @@ use super::{DATABASE, Kind, Script};
 use crate::random::Random;
 use crate::sql::Sql;
 
-pub(super) const MYSQL: Script =
-    Script { schema: SCHEMA, namespace: DATABASE, kinds: &[KINDS, MYSQL_KINDS], settings: SETTINGS, begin };
+pub(super) const MYSQL: Script = Script {
+    schema: SCHEMA,
+    namespace: DATABASE,
+    kinds: &[KINDS, MYSQL_KINDS],
+    settings: SETTINGS,
+    never: None,
+    begin,
+};
 
-pub(super) const MARIADB: Script =
-    Script { schema: SCHEMA, namespace: DATABASE, kinds: &[KINDS, MARIADB_KINDS], settings: SETTINGS, begin };
+pub(super) const MARIADB: Script = Script {
+    schema: SCHEMA,
+    namespace: DATABASE,
+    kinds: &[KINDS, MARIADB_KINDS],
+    settings: SETTINGS,
+    never: None,
+    begin,
+};
 
 const SETTINGS: &[(&str, &str)] = &[
     // A transaction that waits for one that is prepared is given up, not the round.

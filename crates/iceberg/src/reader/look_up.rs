@@ -1,0 +1,160 @@
+//! Cells of single rows, found by their keys in a table and in what was staged on it: all that are asked for in one pass.
+//!
+//! Files are left out by the bounds in their manifest entries, row groups and pages by their statistics; of what stays the key
+//! is read first, and the columns wanted only of the rows found. Nothing is held but the keys that are asked for, the deletes of
+//! these, and one batch of values at a time.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use calve_core::{Error, ErrorKind, IncompleteRows, Result, StagedDelta, TableName, TableSchema};
+use iceberg::spec::TableMetadata;
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
+
+use super::asked::Asked;
+use super::columns::{TableColumn, arrow_type};
+use super::deletes::{DeleteIndex, Part};
+use super::keys::KeyCells;
+use super::plan::Plan;
+use super::scan::Scan;
+use crate::delta::{self, TableLayout};
+
+/// Memory for deletes that others wrote, and that are not of keys asked for.
+const DELETES_BYTES: u64 = 64 << 20;
+
+/// A look-up, ready to be made.
+pub(crate) struct LookUp {
+    table: TableName,
+    metadata: Arc<TableMetadata>,
+    /// The key's columns, in its order.
+    key: Vec<TableColumn>,
+    /// The columns wanted.
+    wanted: Vec<TableColumn>,
+    asked: Arc<Asked>,
+    plan: Plan,
+}
+
+/// What a look-up found, beside the values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Looked {
+    /// Data files opened.
+    pub(crate) files: usize,
+    /// Rows whose keys were read.
+    pub(crate) rows: usize,
+    /// The first of the keys that was not found.
+    pub(crate) missing: Option<usize>,
+}
+
+impl LookUp {
+    /// Finds out which files of the table's present snapshot, and of what was staged on it, are to be read. Columns are found by
+    /// the field ids that `layout` has for them.
+    pub(crate) async fn plan(
+        layout: &TableLayout,
+        metadata: &Arc<TableMetadata>,
+        staged: &[StagedDelta],
+        rows: &IncompleteRows,
+    ) -> Result<Self> {
+        let (table, io) = (&layout.table, &layout.io);
+        let bug = |what: &str| Error::new(ErrorKind::Bug, format!("table {table}: {what}"));
+        let columns = layout.arrow.fields().iter().map(|field| {
+            let field_id = field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()?;
+            Some(TableColumn { field_id, name: field.name().clone(), arrow: field.data_type().clone() })
+        });
+        let columns = columns.collect::<Option<Vec<TableColumn>>>().ok_or_else(|| bug("a column has no field id"))?;
+        let key = layout.key_ids.iter().map(|id| columns.iter().find(|column| column.field_id == *id).cloned());
+        let key = key.collect::<Option<Vec<_>>>().ok_or_else(|| bug("a column of the key is missing"))?;
+        let wanted = columns.into_iter().zip(&rows.missing).filter(|(_, missing)| missing.is_some());
+        let wanted = wanted.map(|(column, _)| column).collect();
+        let asked = Asked::new(key.clone(), rows.keys.columns())
+            .ok_or_else(|| bug("a row is looked up twice, or by a key that cannot be one"))?;
+
+        // Nothing before a replacement is there any more.
+        let first = staged.iter().rposition(|delta| delta.replace).unwrap_or(0);
+        let replaced = staged.get(first).is_some_and(|delta| delta.replace);
+        let mut plan = match metadata.current_snapshot() {
+            Some(snapshot) if !replaced => Plan::read(table, io, metadata, snapshot, Some(&asked)).await?,
+            _ => Plan::default(),
+        };
+        for (sequence, delta) in (metadata.last_sequence_number() + 1..).zip(&staged[first..]) {
+            let body = delta::body(table, delta)?;
+            if body.table_uuid != metadata.uuid() {
+                let what = format!("table {table} was dropped and made anew meanwhile");
+                return Err(Error::new(ErrorKind::Retry, what));
+            }
+            plan.add_staged(table, io, metadata, &body, sequence, Some(&asked)).await?;
+        }
+        plan.drop_stale_deletes();
+        let mut key_ids = layout.key_ids.clone();
+        key_ids.sort_unstable();
+        plan.check_other_deletes(table, &key_ids, DELETES_BYTES)?;
+        let (table, metadata) = (table.clone(), Arc::clone(metadata));
+        Ok(Self { table, metadata, key, wanted, asked: Arc::new(asked), plan })
+    }
+
+    /// Hands the rows found to `work`, in batches: which of the keys each is of, and one array for each of the columns wanted.
+    pub(crate) fn run(self, mut work: impl FnMut(&[u32], &[ArrayRef]) -> Result<()>) -> Result<Looked> {
+        let Self { table, metadata, key, wanted, asked, plan } = self;
+        let schema = metadata.current_schema();
+        let column = |id: i32| {
+            let field = schema.field_by_id(id)?;
+            let arrow = arrow_type(field.field_type.as_primitive_type()?)?;
+            Some(TableColumn { field_id: id, name: field.name.clone(), arrow })
+        };
+        let all = Part { bucket: 0, of: 1 };
+        let deletes = DeleteIndex::read(&table, &plan, &key, column, all, Some(&asked))?;
+        let width = key.len();
+        let columns = key.iter().cloned().chain(wanted).collect();
+        let scan = Scan { table, columns, key, part: all, deletes: Arc::new(deletes), asked: Some(Arc::clone(&asked)) };
+        let mut looked = Looked::default();
+        let mut found = vec![false; asked.len()];
+        for file in &plan.data {
+            if found.iter().all(|found| *found) {
+                break;
+            }
+            let mut result = Ok(());
+            looked.files += 1;
+            looked.rows += scan.file(file, |batch| {
+                result = places(&asked, &batch[..width], &mut found)
+                    .ok_or_else(|| doubled(&scan.table))
+                    .and_then(|places| work(&places, &batch[width..]));
+                result.is_ok()
+            })?;
+            result?;
+        }
+        looked.missing = found.iter().position(|found| !*found);
+        tracing::debug!(
+            table = %scan.table, keys = asked.len(), files = looked.files, of = plan.data.len(), rows = looked.rows,
+            "values that updates left alone were looked up"
+        );
+        Ok(looked)
+    }
+}
+
+/// Which of the keys each row has. None where one was found before.
+fn places(asked: &Asked, key: &[ArrayRef], found: &mut [bool]) -> Option<Vec<u32>> {
+    let mut cells = KeyCells::new(key)?;
+    let rows = key.first().map_or(0, arrow_array::Array::len);
+    (0..rows)
+        .map(|row| {
+            let place = asked.place(cells.hash(row))?;
+            let seen = found.get_mut(usize::try_from(place).ok()?)?;
+            (!std::mem::replace(seen, true)).then_some(place)
+        })
+        .collect()
+}
+
+fn doubled(table: &TableName) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "table {table} has two rows of one key in the lake, so that it cannot be told what an update left alone; run \
+             `calve reload {table}`"
+        ),
+    )
+}
+
+/// The encoded key of a row that was looked for, as people read it.
+pub(crate) fn shown_key(schema: &TableSchema, keys: &[ArrayRef], row: usize) -> String {
+    let columns = KeyCells::new(keys).and_then(|mut cells| calve_core::decode_key(schema, cells.key(row)));
+    calve_core::show_key(schema, columns.iter().flatten(), 0)
+}
