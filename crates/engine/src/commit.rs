@@ -15,17 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calve_core::{
-    CheckpointId, CheckpointIntent, CompleteTo, DeltaWriter, DurablePosition, Error, ErrorKind, Ground, Lake,
-    LakeTable, MemberDigest, Onto, Position, PositionStore, SourceIdentity, StagedDelta, Stamp, StopMark, StopReason,
-    TableCommit, TableIndex, TableIntent, TableName, TableSchema, Written,
+    CheckpointId, CheckpointIntent, CompleteTo, DeltaWriter, DurablePosition, Error, Lake, LakeTable, MemberDigest,
+    Position, PositionStore, SourceIdentity, StagedDelta, Stamp, StopMark, StopReason, TableCommit, TableIndex,
+    TableIntent, TableName, TableSchema,
 };
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
-use crate::ahead::{Ahead, Manner, Next, StagedTables, Stager, Whole};
-use crate::assemble::{Sealed, TableRows, Work};
+use crate::ahead::{Ahead, Next, Whole};
+use crate::assemble::{Sealed, Work};
 use crate::environment::Environment;
-use crate::fold::Inserts;
 use crate::ledger::{Entry, Ledger, Standing, Waiting, files_of};
 use crate::load::Finished;
 use crate::observe::{Event, Observer, TableState};
@@ -33,6 +32,7 @@ use crate::policy::{HELD, Reloads};
 use crate::recover::Redo;
 use crate::settings::{Mutation, Settings};
 use crate::settle::Target;
+use crate::stage::altered_while_loading;
 use crate::weight::Weight;
 
 /// Why a session cannot go on.
@@ -91,7 +91,7 @@ pub(crate) struct Committer<'a> {
     pub(crate) reloads: Reloads,
 }
 
-impl<'a> Committer<'a> {
+impl Committer<'_> {
     /// Works until the reader is gone, then leaves the lake as complete as it can be claimed.
     pub(crate) async fn run(
         &mut self,
@@ -190,152 +190,6 @@ impl<'a> Committer<'a> {
         self.advance(&redo.intent, covers, !partial)?;
         self.acknowledge();
         Ok(())
-    }
-
-    fn stager(&self) -> Stager<'a> {
-        let names = self.ledger.entries.iter().map(|entry| entry.name.clone()).collect();
-        Stager { writer: self.writer, names, parallelism: self.settings.commit_parallelism }
-    }
-
-    /// How each table is staged now.
-    fn manners(&self) -> Vec<Manner> {
-        self.ledger.entries.iter().map(|entry| self.manner(entry)).collect()
-    }
-
-    fn manner(&self, entry: &Entry) -> Manner {
-        let trusted = entry.settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
-        Manner {
-            stopped: entry.standing == Standing::Stopped,
-            onto: if entry.standing == Standing::Loading { Onto::Load } else { Onto::Table },
-            inserts: if trusted { Inserts::AreNew } else { Inserts::MayExist },
-            ground: Ground { base: entry.base, staged: Vec::new() },
-            schema: Arc::clone(entry.reshaped.as_ref().unwrap_or(&entry.schema)),
-        }
-    }
-
-    /// Step 1. The files wait in the ledger; so do rows that lack values of a table which is not there yet.
-    async fn stage(&mut self, tables: Vec<TableRows>, mut weight: Weight, ahead: &Ahead<'_>) -> Step<()> {
-        self.reshape(&tables)?;
-        let mut manners = self.manners();
-        let mut now = Vec::with_capacity(tables.len());
-        for (index, rows) in tables {
-            let entry = &mut self.ledger.entries[index.0];
-            let lacks = !rows.unchanged().is_empty();
-            if lacks && entry.standing == Standing::Loading {
-                if entry.settles.is_some() {
-                    // Its rows are of no one position, so that none of them is what an update found.
-                    let what = format!("an update of {} left values alone while it is loaded in pieces", entry.name);
-                    return Err(Error::new(ErrorKind::Bug, what).into());
-                }
-                let weight = weight.split(rows.bytes());
-                entry.staged.push(Waiting::Rows(rows, weight));
-                continue;
-            }
-            if lacks && !self.ledger.rules.broken(Mutation::LookUpBelow) {
-                manners[index.0].ground.staged = entry.staged.iter().filter_map(Waiting::delta).cloned().collect();
-            }
-            now.push((index, rows));
-        }
-        let staged = ahead.stage(now, &manners).await?;
-        drop(weight);
-        self.keep(staged).await
-    }
-
-    /// Puts staged files into the ledger.
-    async fn keep(&mut self, staged: StagedTables) -> Step<()> {
-        for (index, written) in staged {
-            let entry = &mut self.ledger.entries[index.0];
-            let delta = match written {
-                Written::Delta(delta) => delta,
-                Written::NoSuchRow(_) if entry.standing == Standing::Stopped => continue,
-                Written::NoSuchRow(reason) => {
-                    self.stop(index, reason).await?;
-                    continue;
-                }
-            };
-            // What was staged ahead may be of a table that was stopped since.
-            if delta.is_empty() || entry.standing == Standing::Stopped {
-                self.writer.discard(&[delta]).await;
-                continue;
-            }
-            if delta.replace {
-                // What came before in this checkpoint is truncated away before anybody saw it.
-                let superseded = files_of(std::mem::take(&mut entry.staged));
-                self.writer.discard(&superseded).await;
-            }
-            entry.staged.push(Waiting::Files(delta));
-        }
-        Ok(())
-    }
-
-    /// Changes of a table that is there by now, as files in their order, each looked up on those before it. Where a row is
-    /// missing the table is stopped, and nothing comes.
-    pub(crate) async fn staged_by_now(
-        &mut self,
-        index: usize,
-        waiting: Vec<Waiting>,
-    ) -> Step<Option<Vec<StagedDelta>>> {
-        let mut deltas: Vec<StagedDelta> = Vec::with_capacity(waiting.len());
-        let mut waiting = waiting.into_iter();
-        while let Some(change) = waiting.next() {
-            let delta = match change {
-                Waiting::Files(delta) => delta,
-                Waiting::Rows(rows, _weight) => {
-                    let mut manners = self.manners();
-                    if !self.ledger.rules.broken(Mutation::LookUpBelow) {
-                        manners[index].ground.staged.clone_from(&deltas);
-                    }
-                    let staged = self.stager().stage(vec![(TableIndex(index), rows)], &manners).await?;
-                    match staged.into_iter().next() {
-                        Some((_, Written::Delta(delta))) => delta,
-                        Some((_, Written::NoSuchRow(reason))) => {
-                            deltas.extend(files_of(waiting));
-                            self.writer.discard(&deltas).await;
-                            self.stop(TableIndex(index), reason).await?;
-                            return Ok(None);
-                        }
-                        None => continue,
-                    }
-                }
-            };
-            if delta.replace {
-                let superseded = std::mem::take(&mut deltas);
-                self.writer.discard(&superseded).await;
-            }
-            if delta.is_empty() {
-                self.writer.discard(&[delta]).await;
-            } else {
-                deltas.push(delta);
-            }
-        }
-        Ok(Some(deltas))
-    }
-
-    /// Notes the schemas that rows come with. A load is of one schema: where the table has another before the load is
-    /// published, it begins anew.
-    fn reshape(&mut self, tables: &[TableRows]) -> Step<()> {
-        for (index, rows) in tables {
-            let entry = &mut self.ledger.entries[index.0];
-            if entry.reshaped.as_ref().unwrap_or(&entry.schema) == rows.schema() {
-                continue;
-            }
-            if entry.standing == Standing::Loading {
-                return Err(altered_while_loading(&entry.name));
-            }
-            entry.reshaped = Some(Arc::clone(rows.schema()));
-        }
-        Ok(())
-    }
-
-    /// The chunks staged of a transaction that will come again.
-    async fn abandon(&mut self) {
-        for entry in &mut self.ledger.entries {
-            entry.reshaped = None;
-            let deltas = files_of(std::mem::take(&mut entry.staged));
-            if !deltas.is_empty() {
-                self.writer.discard(&deltas).await;
-            }
-        }
     }
 
     /// Step 2. The staged files of every streaming table become parts of an intent; those of loading tables are kept back.
@@ -628,11 +482,6 @@ pub(crate) fn part(entry: &Entry, schema: Arc<TableSchema>, deltas: Vec<StagedDe
         schema,
         deltas,
     }
-}
-
-fn altered_while_loading(table: &TableName) -> Halt {
-    let message = format!("table {table} was altered while it was loaded, so its load begins anew");
-    Error::new(ErrorKind::Retry, message).into()
 }
 
 /// An error with its causes, on one line.

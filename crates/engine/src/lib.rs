@@ -27,6 +27,7 @@ mod recover;
 mod session;
 mod settings;
 mod settle;
+mod stage;
 mod weight;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use iceberg::spec::{DataFile, Datum, PrimitiveLiteral};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReaderBuilder, RowSelection, RowSelector};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::{BasicTypeInfo, SchemaDescriptor};
 
@@ -107,36 +108,47 @@ impl Asked {
         let groups: Vec<usize> =
             (0..metadata.num_row_groups()).filter(|group| self.may_be_within(&at(&of_groups, *group))).collect();
 
-        // Pages of several columns do not end together, so only the first column's count.
-        let mut selectors = Vec::new();
-        let mut rows = 0;
-        for group in &groups {
-            let group_rows = usize::try_from(metadata.row_group(*group).num_rows()).unwrap_or(0);
-            let pages = converters.first().and_then(|first| {
-                let (index, offsets) = (metadata.column_index()?, metadata.offset_index()?);
-                let first = first.as_ref()?;
-                let counts = first.data_page_row_counts(offsets, metadata.row_groups(), [group]).ok()??;
-                let mins = first.data_page_mins(index, offsets, [group]).ok();
-                let maxes = first.data_page_maxes(index, offsets, [group]).ok();
-                let counts: Vec<usize> =
-                    counts.iter().map(|count| usize::try_from(count?).ok()).collect::<Option<_>>()?;
-                (counts.iter().sum::<usize>() == group_rows).then(|| {
-                    let bounds = bounds(mins, maxes, counts.len());
-                    counts.into_iter().zip(bounds).collect::<Vec<_>>()
-                })
-            });
-            for (count, bounds) in pages.unwrap_or_else(|| vec![(group_rows, Bounds::default())]) {
-                if self.may_be_within(&[bounds]) {
-                    rows += count;
-                    selectors.push(RowSelector::select(count));
-                } else {
-                    selectors.push(RowSelector::skip(count));
+        // Pages of several columns do not end together, so each column's are chosen by themselves.
+        let mut selection: Option<RowSelection> = None;
+        for (at, converter) in converters.iter().enumerate() {
+            let mut selectors = Vec::new();
+            for group in &groups {
+                let group_rows = usize::try_from(metadata.row_group(*group).num_rows()).unwrap_or(0);
+                let pages = converter.as_ref().and_then(|converter| pages(converter, &metadata, *group, group_rows));
+                for (rows, bounds) in pages.unwrap_or_else(|| vec![(group_rows, Bounds::default())]) {
+                    let mut all = vec![Bounds::default(); at];
+                    all.push(bounds);
+                    let chosen = self.may_be_within(&all);
+                    selectors.push(if chosen { RowSelector::select(rows) } else { RowSelector::skip(rows) });
                 }
             }
+            let chosen = RowSelection::from(selectors);
+            selection = Some(selection.map_or_else(|| chosen.clone(), |others| others.intersection(&chosen)));
         }
         drop(converters);
-        (reader.with_row_groups(groups).with_row_selection(RowSelection::from(selectors)), rows)
+        let selection = selection.unwrap_or_default();
+        let rows = selection.row_count();
+        (reader.with_row_groups(groups).with_row_selection(selection), rows)
     }
+}
+
+/// The pages of a column in a row group: how many rows each has, and between what their values lie.
+fn pages<'a>(
+    converter: &StatisticsConverter<'a>,
+    file: &'a ParquetMetaData,
+    group: usize,
+    group_rows: usize,
+) -> Option<Vec<(usize, Bounds)>> {
+    let (index, offsets) = (file.column_index()?, file.offset_index()?);
+    let counts = converter.data_page_row_counts(offsets, file.row_groups(), [&group]).ok()??;
+    let counts: Vec<usize> = counts.iter().map(|count| usize::try_from(count?).ok()).collect::<Option<_>>()?;
+    if counts.iter().sum::<usize>() != group_rows {
+        return None;
+    }
+    let mins = converter.data_page_mins(index, offsets, [&group]).ok();
+    let maxes = converter.data_page_maxes(index, offsets, [&group]).ok();
+    let bounds = bounds(mins, maxes, counts.len());
+    Some(counts.into_iter().zip(bounds).collect())
 }
 
 /// The file's name of a column.
