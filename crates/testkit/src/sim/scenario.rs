@@ -193,13 +193,35 @@ fn left_out() -> Vec<Scenario> {
                 ],
             )
             .at(80, &[(A, Keep(6)), (B, Keep(1)), (B, Move(2, 3))]),
+        // While its table is loaded, whose rows are nowhere in the lake yet.
+        Scenario { first_tables: 1, pace: one_row_at_a_time, tidy: true, ..Scenario::new("kept-added") }
+            .at(20, &std::array::from_fn::<_, 8, _>(|key| (B, Insert(2 + i64::try_from(key).unwrap_or_default()))))
+            .happens(60, Happening::Restart)
+            .at(165, &[(B, Keep(1)), (A, Keep(1))])
+            .at(180, &[(B, Move(2, 20)), (B, Keep(20)), (B, Insert(10))])
+            .at(195, &[(B, Update(3)), (A, Keep(1)), (B, Keep(3)), (B, Keep(10))])
+            .at(215, &[(B, Keep(20)), (B, Move(1, 2)), (B, Delete(4))])
+            .at(230, &[(B, Keep(3)), (B, Truncate), (B, Insert(3)), (A, Keep(1))])
+            .at(245, &[(B, Keep(3))])
+            .at(400, &[(B, Keep(3)), (A, Keep(1))]),
         Scenario { pace: one_row_at_a_time, checkpoint_rows: 2, tidy: true, ..Scenario::new("kept-reload") }
             .at(20, &[(A, Insert(2)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4)), (B, Insert(5)), (B, Insert(6))])
-            .happens(80, Happening::Reload(B))
-            .at(85, &[(A, Keep(1)), (B, Keep(1))])
-            .at(105, &[(B, Move(2, 8)), (A, Keep(2)), (B, Keep(8)), (B, Update(3)), (B, Keep(3))])
-            .at(125, &[(B, Insert(9)), (B, Keep(9)), (B, Truncate), (B, Insert(2)), (B, Keep(2))])
-            .at(240, &[(B, Keep(2)), (A, Keep(1))]),
+            .happens(150, Happening::Reload(B))
+            .at(190, &[(A, Keep(1)), (B, Keep(1))])
+            .at(
+                200,
+                &[
+                    (B, Move(2, 8)),
+                    (A, Keep(2)),
+                    (B, Keep(8)),
+                    (B, Update(3)),
+                    (B, Keep(3)),
+                    (B, Keep(4)),
+                    (A, Keep(1)),
+                ],
+            )
+            .at(215, &[(B, Keep(8)), (B, Insert(9)), (B, Keep(9)), (B, Move(9, 2)), (A, Keep(1)), (B, Keep(5))])
+            .at(400, &[(B, Keep(2)), (A, Keep(1))]),
     ]
 }
 
