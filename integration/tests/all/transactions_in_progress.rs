@@ -18,7 +18,7 @@ const SCHEMA: &str = "
     create table shape (id int primary key, v text);
     create table docs (id int primary key, n int, doc text);
     create table unfollowed (id int, v text);
-    alter table docs alter doc set storage external; alter table docs replica identity full;
+    alter table docs alter doc set storage external;
     insert into a select i, 'a' from generate_series(1, 500) i;
     insert into docs select i, i, repeat('x', 4000) from generate_series(1, 200) i;";
 const TABLES: [&str; 4] = ["public.a", "public.b", "public.shape", "public.docs"];

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use calve_core::{
     ChangeSink, ChangeSource, ColumnBuffer, CommitReceipt, CompleteTo, DurablePosition, LakeVersion, Lsn, MemberDigest,
-    Position, RowBuffer, RowOp, SchemaChange, SourceTable, StopReason, TableIndex, TransactionPoint, Values,
+    Position, RowBuffer, RowOp, SchemaChange, SourceTable, StopReason, TableIndex, TransactionPoint, Unchanged, Values,
 };
 use calve_postgres::PostgresSource;
 
@@ -72,6 +72,7 @@ impl Recorder {
         for (table, buffer) in self.tables.iter().zip(&mut self.buffers) {
             let Some(buffer) = buffer.take() else { continue };
             let key_names: Vec<String> = table.schema.key_columns().map(|c| c.name.clone()).collect();
+            let unchanged = buffer.unchanged().to_vec();
             let (ops, images, keys) = buffer.into_parts();
             let (mut image, mut key) = (0, 0);
             for op in ops {
@@ -86,8 +87,10 @@ impl Recorder {
                     words += " ->";
                 }
                 if op.has_image() {
-                    for (column, cells) in table.schema.columns.iter().zip(&images) {
-                        write!(words, " {}={}", column.name, shown(cells, image)).unwrap();
+                    for (at, (column, cells)) in table.schema.columns.iter().zip(&images).enumerate() {
+                        let kept = unchanged.contains(&Unchanged { image, column: at });
+                        let shown = if kept { "as it was".to_owned() } else { shown(cells, image) };
+                        write!(words, " {}={shown}", column.name).unwrap();
                     }
                     image += 1;
                 }
