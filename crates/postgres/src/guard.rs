@@ -117,8 +117,11 @@ mod tests {
 
     use super::*;
 
+    /// A table, its state, and a part of what is said of it.
+    type Missed = (&'static str, &'static str, &'static str);
+
     /// What a look finds after each of these statements.
-    const LOOKS: &[(&str, &[(&str, &str, &str)])] = &[
+    const LOOKS: &[(&str, &[Missed])] = &[
         ("ALTER TABLE a RENAME TO other", &[]),
         ("ALTER TABLE other RENAME TO a", &[]),
         ("ALTER TABLE a RENAME TO other", &[]),
