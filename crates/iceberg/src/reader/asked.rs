@@ -17,31 +17,51 @@ use super::keys::{BuildAsIs, KeyCells, KeyHash, Part};
 /// The least and the greatest of the values somewhere, as far as it is known.
 type Bounds = (Option<Part>, Option<Part>);
 
+/// So many ranges are compared with bounds: more keys share one.
+const RANGES: usize = 4_096;
+
 /// Keys to be found.
 pub(crate) struct Asked {
     /// The key's columns, in its order.
     columns: Vec<TableColumn>,
     /// Which of the keys it is, by its hash.
     places: HashMap<u128, u32, BuildAsIs>,
-    /// All keys by their parts, ascending.
-    parts: Vec<Vec<Part>>,
+    /// Ranges that hold all keys, ascending by their first column: for each column the least and the greatest part.
+    ranges: Vec<Vec<(Part, Part)>>,
 }
 
 impl Asked {
     /// The keys in these columns. None where one comes twice, or a part is none that a key can have.
     pub(crate) fn new(columns: Vec<TableColumn>, keys: &[ArrayRef]) -> Option<Self> {
-        let count = keys.first().map_or(0, Array::len);
+        let count = u32::try_from(keys.first().map_or(0, Array::len)).ok()?;
         let mut cells = KeyCells::new(keys)?;
-        let mut places = HashMap::with_capacity_and_hasher(count, BuildAsIs::default());
-        let mut parts = Vec::with_capacity(count);
+        let mut places = HashMap::with_capacity_and_hasher(count as usize, BuildAsIs::default());
         for row in 0..count {
-            if places.insert(cells.hash(row).0, u32::try_from(row).ok()?).is_some() {
+            if places.insert(cells.hash(row as usize).0, row).is_some() {
                 return None;
             }
-            parts.push(cells.parts(row)?);
         }
-        parts.sort_unstable();
-        Some(Self { columns, places, parts })
+        let mut sorted: Vec<u32> = (0..count).collect();
+        sorted.sort_unstable_by(|one, other| cells.compare(*one as usize, *other as usize));
+        let range = |rows: &[u32]| -> Option<Vec<(Part, Part)>> {
+            let column = |at| {
+                let part = |row: &u32| cells.part(at, *row as usize);
+                let first = rows.first().and_then(part)?;
+                rows.iter().skip(1).try_fold((first.clone(), first), |(least, greatest), row| {
+                    let part = part(row)?;
+                    Some(if part < least {
+                        (part, greatest)
+                    } else if part > greatest {
+                        (least, part)
+                    } else {
+                        (least, greatest)
+                    })
+                })
+            };
+            (0..keys.len()).map(column).collect()
+        };
+        let ranges = sorted.chunks(sorted.len().div_ceil(RANGES).max(1)).map(range).collect::<Option<_>>()?;
+        Some(Self { columns, places, ranges })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -66,16 +86,19 @@ impl Asked {
 
     /// Whether any key may lie within bounds of the first columns.
     fn may_be_within(&self, bounds: &[Bounds]) -> bool {
-        let Some((first, others)) = bounds.split_first() else { return !self.parts.is_empty() };
-        let place = |below: &dyn Fn(&Part) -> bool| self.parts.partition_point(|key| key.first().is_some_and(below));
-        let from = first.0.as_ref().map_or(0, |lower| place(&|part| part < lower));
-        let to = first.1.as_ref().map_or(self.parts.len(), |upper| place(&|part| part <= upper));
-        let within = |key: &Vec<Part>| {
-            key.iter().skip(1).zip(others).all(|(part, (lower, upper))| {
-                lower.as_ref().is_none_or(|lower| lower <= part) && upper.as_ref().is_none_or(|upper| part <= upper)
+        let Some((first, others)) = bounds.split_first() else { return !self.ranges.is_empty() };
+        let place = |below: &dyn Fn(&(Part, Part)) -> bool| {
+            self.ranges.partition_point(|range| range.first().is_some_and(below))
+        };
+        let from = first.0.as_ref().map_or(0, |lower| place(&|(_, greatest)| greatest < lower));
+        let to = first.1.as_ref().map_or(self.ranges.len(), |upper| place(&|(least, _)| least <= upper));
+        let meets = |range: &Vec<(Part, Part)>| {
+            range.iter().skip(1).zip(others).all(|((least, greatest), (lower, upper))| {
+                lower.as_ref().is_none_or(|lower| lower <= greatest)
+                    && upper.as_ref().is_none_or(|upper| least <= upper)
             })
         };
-        self.parts.get(from..to).is_some_and(|keys| keys.iter().any(within))
+        self.ranges.get(from..to).is_some_and(|ranges| ranges.iter().any(meets))
     }
 
     /// Narrows a reader to the row groups that may hold any of the keys, and in these to the pages. Returns how many rows are
@@ -162,7 +185,7 @@ fn bounds(mins: Option<ArrayRef>, maxes: Option<ArrayRef>, count: usize) -> Vec<
     let parts = |array: Option<ArrayRef>| -> Vec<Option<Part>> {
         let arrays: Vec<ArrayRef> = array.into_iter().collect();
         match KeyCells::new(&arrays) {
-            Some(cells) => (0..count).map(|row| cells.parts(row).and_then(|mut parts| parts.pop())).collect(),
+            Some(cells) => (0..count).map(|row| cells.part(0, row)).collect(),
             None => vec![None; count],
         }
     };
@@ -180,4 +203,71 @@ fn part(bound: &Datum) -> Option<Part> {
         PrimitiveLiteral::Binary(value) => Part::Bytes(value.clone()),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, StringArray};
+    use arrow_schema::DataType;
+
+    use super::*;
+
+    fn asked(keys: &[(i64, &str)]) -> Option<Asked> {
+        let column = |field_id, arrow| TableColumn { field_id, name: field_id.to_string(), arrow };
+        let arrays: [ArrayRef; 2] = [
+            Arc::new(keys.iter().map(|(number, _)| *number).collect::<Int64Array>()),
+            Arc::new(keys.iter().map(|(_, text)| Some(*text)).collect::<StringArray>()),
+        ];
+        Asked::new(vec![column(1, DataType::Int64), column(2, DataType::Utf8)], &arrays)
+    }
+
+    fn number(lower: i64, upper: i64) -> Bounds {
+        (Some(Part::Number(lower.into())), Some(Part::Number(upper.into())))
+    }
+
+    fn text(lower: &str, upper: &str) -> Bounds {
+        (Some(Part::Bytes(lower.into())), Some(Part::Bytes(upper.into())))
+    }
+
+    #[test]
+    fn bounds_rule_out_what_no_key_meets() {
+        let asked = asked(&[(5, "e"), (-3, "c"), (5, "b"), (9, "z")]).unwrap();
+        for (bounds, may_be) in [
+            (vec![], true),
+            (vec![Bounds::default(), Bounds::default()], true),
+            (vec![number(-3, -3)], true),
+            (vec![number(-2, 4)], false),
+            (vec![number(6, 8)], false),
+            (vec![number(10, 99)], false),
+            (vec![number(-99, -4)], false),
+            (vec![(None, Some(Part::Number(-3)))], true),
+            (vec![(Some(Part::Number(10)), None)], false),
+            // What is empty holds nothing.
+            (vec![number(8, 2)], false),
+            (vec![number(5, 5), text("c", "d")], false),
+            (vec![number(5, 5), text("a", "b")], true),
+            (vec![number(0, 9), text("y", "zz")], true),
+            (vec![number(0, 8), text("y", "zz")], false),
+            (vec![Bounds::default(), text("f", "y")], false),
+        ] {
+            assert_eq!(asked.may_be_within(&bounds), may_be, "{bounds:?}");
+        }
+    }
+
+    #[test]
+    fn more_keys_than_ranges_are_all_within_them() {
+        let keys: Vec<(i64, &str)> = (0..30_000).map(|n| (n * 7919 % 30_000 * 2, "t")).collect();
+        let asked = asked(&keys).unwrap();
+        assert_eq!((asked.len(), asked.ranges.len()), (30_000, 3_750));
+        assert!((0..30_000).all(|n| asked.may_be_within(&[number(n * 2, n * 2), text("t", "t")])));
+        assert!(
+            !asked.may_be_within(&[number(60_000, 70_000)]) && !asked.may_be_within(&[number(0, 9), text("u", "v")])
+        );
+    }
+
+    #[test]
+    fn a_key_that_comes_twice_is_refused() {
+        assert!(asked(&[(1, "a"), (2, "a"), (1, "b")]).is_some());
+        assert!(asked(&[(1, "a"), (2, "a"), (1, "a")]).is_none());
+    }
 }

@@ -3,6 +3,7 @@
 //! The bytes are those of `calve_core::encode_key`, and beyond it know NULL, which deletes of other writers may name: in
 //! Iceberg a NULL of a delete matches NULL.
 
+use std::cmp::Ordering;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 
 use arrow_array::cast::AsArray;
@@ -105,9 +106,15 @@ impl<'a> KeyCells<'a> {
         &self.key
     }
 
-    /// Its parts. None where one is NULL, or has no order that is its identity too.
-    pub(crate) fn parts(&self, row: usize) -> Option<Vec<Part>> {
-        self.columns.iter().map(|column| column.part(row)).collect()
+    /// A part of it, of the column `at`. None where that is NULL, or has no order that is its identity too.
+    pub(crate) fn part(&self, at: usize, row: usize) -> Option<Part> {
+        self.columns.get(at)?.part(row)
+    }
+
+    /// Which of two keys comes first in the order of their parts.
+    pub(crate) fn compare(&self, one: usize, other: usize) -> Ordering {
+        let compared = self.columns.iter().map(|column| column.compare(one, other));
+        compared.fold(Ordering::Equal, Ordering::then)
     }
 
     /// Its hash.
@@ -167,6 +174,20 @@ impl<'a> Cells<'a> {
             Self::Fixed(array) => Part::Bytes(array.value(row).to_vec()),
             Self::Float32(..) | Self::Float64(..) => return None,
         })
+    }
+
+    /// NULL and floats, of which there are none in keys, are all the same.
+    fn compare(&self, one: usize, other: usize) -> Ordering {
+        match self {
+            Self::Boolean(array) => array.value(one).cmp(&array.value(other)),
+            Self::Int32(_, values) => values[one].cmp(&values[other]),
+            Self::Int64(_, values) => values[one].cmp(&values[other]),
+            Self::Decimal(_, values) => values[one].cmp(&values[other]),
+            Self::Text(array) => array.value(one).cmp(array.value(other)),
+            Self::Bytes(array) => array.value(one).cmp(array.value(other)),
+            Self::Fixed(array) => array.value(one).cmp(array.value(other)),
+            Self::Float32(..) | Self::Float64(..) => Ordering::Equal,
+        }
     }
 
     fn encode(&self, row: usize, out: &mut Vec<u8>) {

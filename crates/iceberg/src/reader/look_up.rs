@@ -84,6 +84,8 @@ impl LookUp {
             plan.add_staged(table, io, metadata, &body, sequence, Some(&asked)).await?;
         }
         plan.drop_stale_deletes();
+        // What was written last is asked for most, and when all is found nothing more is read.
+        plan.data.sort_by_key(|file| std::cmp::Reverse(file.sequence));
         let mut key_ids = layout.key_ids.clone();
         key_ids.sort_unstable();
         plan.check_other_deletes(table, &key_ids, DELETES_BYTES)?;
