@@ -54,7 +54,7 @@ pub(crate) const HELD: &str = "schema change held";
 
 impl SchemaPolicies {
     /// Why a table must not follow a change that its rows could follow; None where it may.
-    pub(crate) fn refusal(&self, before: &TableSchema, change: &SchemaChange) -> Option<StopReason> {
+    pub(crate) fn refusal(self, before: &TableSchema, change: &SchemaChange) -> Option<StopReason> {
         let changes = self.changes(before, &change.schema);
         let (option, policy, what) = changes.into_iter().max_by_key(|(_, policy, _)| *policy)?;
         let table = &change.schema.table;
@@ -70,7 +70,7 @@ impl SchemaPolicies {
     }
 
     /// Every change of a column, with the option that decides it.
-    fn changes(&self, before: &TableSchema, after: &TableSchema) -> Vec<(&'static str, Policy, String)> {
+    fn changes(self, before: &TableSchema, after: &TableSchema) -> Vec<(&'static str, Policy, String)> {
         let mut changes = Vec::new();
         for column in &after.columns {
             let name = &column.name;
@@ -100,7 +100,7 @@ impl SchemaPolicies {
     }
 
     /// What becomes of a table that was about to stop for this reason.
-    pub(crate) fn instead_of(&self, reason: StopReason) -> StopReason {
+    pub(crate) fn instead_of(self, reason: StopReason) -> StopReason {
         let changed = [StopReason::SCHEMA_CHANGED, StopReason::DROPPED].contains(&reason.state.as_str());
         if changed && self.otherwise == Policy::Reload { reloading(&reason.detail) } else { reason }
     }
@@ -173,11 +173,14 @@ mod tests {
         }
     }
 
+    /// Its number, name and type, and whether NULL may be in it.
+    type Described = (u32, &'static str, ColumnType, bool);
+
     #[test]
     fn every_kind_of_change_has_its_policy() {
         use ColumnType::{Int, Long};
         let before = schema(&[(1, "id", Int, false), (2, "a", Int, false)]);
-        let cases: [(&str, &[(u32, &str, ColumnType, bool)], &str); 5] = [
+        let cases: [(&str, &[Described], &str); 5] = [
             ("add_column", &[(1, "id", Int, false), (2, "a", Int, false), (3, "b", Int, true)], "\"b\" was added"),
             ("drop_column", &[(1, "id", Int, false)], "\"a\" was dropped"),
             ("rename_column", &[(1, "id", Int, false), (2, "z", Int, false)], "\"a\" was renamed to \"z\""),
