@@ -50,7 +50,7 @@ impl Pipeline {
         self
     }
 
-    /// Other tables, by pattern.
+    /// Other tables, by pattern, or as entries with fields of their own in braces.
     #[must_use]
     pub fn tables(mut self, tables: &[&str]) -> Self {
         self.tables = tables.iter().map(|&table| table.to_owned()).collect();
@@ -112,7 +112,8 @@ impl Pipeline {
         }
         text.push_str("log:\n  format: json\n  level: debug\ntables:\n");
         for table in &self.tables {
-            writeln!(text, "  - {}", quoted(table))?;
+            let entry = if table.starts_with('{') { table.clone() } else { quoted(table) };
+            writeln!(text, "  - {entry}")?;
         }
         text.push_str(&self.more);
         let lake = self.lake.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -179,6 +180,16 @@ impl Pipeline {
     pub fn state(&self, table: &str) -> anyhow::Result<TableState> {
         let status = self.status()?;
         TableState::find(&status, table).with_context(|| format!("status names no table {table}: {status}"))
+    }
+
+    /// How many values of a table became NULL, and how many another value, as `status --json` has it.
+    pub fn substituted(&self, table: &str) -> anyhow::Result<(u64, u64)> {
+        let status = self.status()?;
+        let listed = status.get("tables").and_then(Value::as_array).context("status lists no tables")?;
+        let entry = listed.iter().find(|entry| entry.get("table").is_some_and(|name| name_of(name) == table));
+        let entry = entry.with_context(|| format!("status names no table {table}: {status}"))?;
+        let count = |key| entry.get(key).and_then(Value::as_u64).with_context(|| format!("{entry} has no {key}"));
+        Ok((count("nulled_values")?, count("clamped_values")?))
     }
 
     /// The states of all tables, by the names that `status --json` gives them.

@@ -29,6 +29,7 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
             load_parallelism: settings.load_parallelism,
             read_ahead_bytes: settings.memory.read_ahead(),
             spill_dir: settings.spill_dir(),
+            rules: settings.tables.rules(),
             ..PostgresSettings::new(connect.with_application_name(application), &settings.pipeline)
         }),
         Address::MySql(connect) => {
@@ -46,6 +47,7 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
                     } else {
                         OnZeroDate::Error
                     }),
+                    rules: settings.tables.rules(),
                 },
                 ..defaults
             })

@@ -81,6 +81,9 @@ pub struct StagedDelta {
     /// Values read for it that became NULL because the lake cannot hold them; whoever had it written says so.
     #[serde(default)]
     pub nulled: u64,
+    /// As `nulled`, of values that became the nearest one that the lake holds.
+    #[serde(default)]
+    pub clamped: u64,
     /// Bytes of all files.
     pub bytes: u64,
     /// Every file written, manifests included, by its path in the lake.

@@ -196,6 +196,19 @@ impl ColumnBuffer {
         self.pushed();
     }
 
+    /// Appends a number to a column whose values are numbers, counted as such: days, microseconds, unscaled decimals, 0 and 1 for
+    /// truth values. It must be one of the column's type.
+    pub fn push_number(&mut self, number: i128) {
+        match &mut self.values {
+            Values::Boolean(bits) => bits.append(number != 0),
+            Values::Int32(v) => v.push(i32::try_from(number).expect("it is one of the column's type")),
+            Values::Int64(v) => v.push(i64::try_from(number).expect("it is one of the column's type")),
+            Values::Decimal(v) => v.push(number),
+            _ => self.mismatch("a number"),
+        }
+        self.pushed();
+    }
+
     /// Appends to a [`ColumnType::Uuid`] column.
     #[inline]
     pub fn push_uuid(&mut self, value: [u8; 16]) {

@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod column;
+mod decimal;
 mod error;
 mod evolution;
 mod finding;
@@ -15,6 +16,7 @@ mod lake;
 mod position;
 mod positions;
 mod rows;
+mod rules;
 mod schema;
 mod secret;
 mod source;
@@ -23,6 +25,7 @@ pub use checkpoint::{
     CheckpointId, CheckpointIntent, CompleteTo, MemberDigest, StagedDelta, Stamp, StopMark, TableIntent,
 };
 pub use column::{BufferFull, ColumnBuffer, Values};
+pub use decimal::{greatest_decimal, nearest_decimal};
 pub use error::{Error, ErrorKind, Result};
 pub use evolution::{Evolution, SchemaChange};
 pub use finding::{Finding, Severity};
@@ -37,7 +40,8 @@ pub use position::{
     MariaDbPoint, MariaDbPosition, ParsePositionError, Position, TransactionPoint,
 };
 pub use positions::{PositionStore, SavedState};
-pub use rows::{Mark, RowBuffer, RowOp, Unchanged};
+pub use rows::{Mark, RowBuffer, RowOp, Substituted, Unchanged};
+pub use rules::{CellRule, ColumnRules, OnUnrepresentable, Substitute, TableRules, ValueRules};
 pub use schema::{Column, ColumnType, NativeType, ParseTableNameError, TableName, TableSchema};
 pub use secret::Secret;
 pub use source::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{ColumnBuffer, TableSchema, encode_key};
+use crate::{ColumnBuffer, Substitute, TableSchema, encode_key};
 
 /// What one entry of a [`RowBuffer`] did to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,13 +31,42 @@ impl RowOp {
     }
 }
 
+/// Values that something else took the place of, because the lake cannot hold them and a rule says what becomes of such.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Substituted {
+    /// They became NULL.
+    pub nulled: u64,
+    /// They became the nearest value that their column's type holds.
+    pub clamped: u64,
+}
+
+impl Substituted {
+    /// Counts one.
+    pub fn count(&mut self, substitute: Substitute) {
+        match substitute {
+            Substitute::Null => self.nulled += 1,
+            Substitute::Nearest => self.clamped += 1,
+        }
+    }
+
+    /// Counts those of others too.
+    pub fn add(&mut self, others: Self) {
+        self.nulled += others.nulled;
+        self.clamped += others.clamped;
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self { nulled: self.nulled - before.nulled, clamped: self.clamped - before.clamped }
+    }
+}
+
 /// A place between two entries of a [`RowBuffer`], to go back to or to cut at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     ops: usize,
     images: usize,
     old_keys: usize,
-    nulled: u64,
+    substituted: Substituted,
 }
 
 /// A cell of a new image that stands for the value which its row had before: an update left it alone, and the log does not
@@ -65,7 +94,7 @@ pub struct RowBuffer {
     unchanged: Vec<Unchanged>,
     end: Mark,
     /// Of the entry that is not finished.
-    nulled: u64,
+    substituted: Substituted,
     image_size: RowSize,
     old_key_size: RowSize,
 }
@@ -95,17 +124,9 @@ impl RowBuffer {
         let images: Vec<_> = schema.columns.iter().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
         let old_keys: Vec<_> = schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
         let (image_size, old_key_size) = (RowSize::new(&images), RowSize::new(&old_keys));
-        Self {
-            schema,
-            ops: Vec::new(),
-            images,
-            old_keys,
-            unchanged: Vec::new(),
-            end: Mark::default(),
-            nulled: 0,
-            image_size,
-            old_key_size,
-        }
+        let (end, substituted) = (Mark::default(), Substituted::default());
+        let (ops, unchanged) = (Vec::new(), Vec::new());
+        Self { schema, ops, images, old_keys, unchanged, end, substituted, image_size, old_key_size }
     }
 
     /// The schema all rows have.
@@ -175,19 +196,19 @@ impl RowBuffer {
             self.schema.table
         );
         self.ops.push(op);
-        end.nulled += std::mem::take(&mut self.nulled);
+        end.substituted.add(std::mem::take(&mut self.substituted));
         self.end = end;
     }
 
-    /// The source had a value for a cell of the present entry that the lake cannot hold, and NULL was appended instead, as a
-    /// policy says. Counted with the entry.
-    pub fn note_nulled(&mut self) {
-        self.nulled += 1;
+    /// The source had values for cells of the present entry that the lake cannot hold, and others were appended instead, as
+    /// rules say. Counted with the entry.
+    pub fn note_substituted(&mut self, substituted: Substituted) {
+        self.substituted.add(substituted);
     }
 
-    /// Values that became NULL because the lake cannot hold them.
-    pub fn nulled(&self) -> u64 {
-        self.end.nulled
+    /// Values that something else took the place of.
+    pub fn substituted(&self) -> Substituted {
+        self.end.substituted
     }
 
     /// Forgets the cells appended since the last finished entry.
@@ -230,7 +251,7 @@ impl RowBuffer {
         }
         self.unchanged.truncate(self.unchanged_before(mark));
         self.end = mark;
-        self.nulled = 0;
+        self.substituted = Substituted::default();
     }
 
     fn unchanged_before(&self, mark: Mark) -> usize {
@@ -244,7 +265,7 @@ impl RowBuffer {
             ops: self.end.ops - mark.ops,
             images: self.end.images - mark.images,
             old_keys: self.end.old_keys - mark.old_keys,
-            nulled: self.end.nulled - mark.nulled,
+            substituted: self.end.substituted.since(mark.substituted),
         };
         let mut unchanged = self.unchanged.split_off(self.unchanged_before(mark));
         for cell in &mut unchanged {
@@ -257,7 +278,7 @@ impl RowBuffer {
             old_keys: self.old_keys.iter_mut().map(|column| column.split_off(mark.old_keys)).collect(),
             unchanged,
             end,
-            nulled: std::mem::take(&mut self.nulled),
+            substituted: std::mem::take(&mut self.substituted),
             image_size: self.image_size.clone(),
             old_key_size: self.old_key_size.clone(),
         };

@@ -6,7 +6,8 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, TimestampMicrosecondType};
 use calve_core::{
-    Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, TableName, TableSchema, Unchanged,
+    Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, Substituted, TableName, TableSchema,
+    Unchanged,
 };
 
 const TYPES: [ColumnType; 13] = [
@@ -136,6 +137,16 @@ impl Seeded {
     }
 }
 
+/// What rows of these numbers say of values that others took the place of.
+fn substituted(rows: &[(i32, RowOp)]) -> Substituted {
+    let mut total = Substituted::default();
+    for (row, _) in rows {
+        let (nulled, clamped) = (u64::from(row % 2 == 0), u64::from(row % 5 == 0));
+        total.add(Substituted { nulled, clamped });
+    }
+    total
+}
+
 #[test]
 fn what_stands_is_what_was_not_taken_back() {
     for seed in 0..300 {
@@ -153,6 +164,7 @@ fn what_stands_is_what_was_not_taken_back() {
                 }
                 1 => {
                     // A row that fails half-way: some cells, then taken back.
+                    rows.note_substituted(Substituted { nulled: 7, clamped: 7 });
                     rows.old_key(0).push_i32(row);
                     let cells = random.below(TYPES.len());
                     for (index, column) in rows.images_mut().iter_mut().enumerate().take(cells) {
@@ -165,12 +177,15 @@ fn what_stands_is_what_was_not_taken_back() {
                 }
                 2 => {
                     let (mark, len) = marks[random.below(marks.len())];
-                    check(rows.split_off(mark), &model.split_off(len));
+                    let (tail, rest) = (rows.split_off(mark), model.split_off(len));
+                    assert_eq!(tail.substituted(), substituted(&rest));
+                    check(tail, &rest);
                     marks.retain(|(_, at)| *at <= len);
                 }
                 _ => {
                     let ops = [RowOp::Insert, RowOp::Update, RowOp::UpdateFrom, RowOp::Delete, RowOp::Truncate];
                     let op = ops[random.below(ops.len())];
+                    rows.note_substituted(substituted(&[(row, op)]));
                     append(&mut rows, row, op);
                     model.push((row, op));
                     marks.push((rows.mark(), model.len()));
@@ -178,6 +193,7 @@ fn what_stands_is_what_was_not_taken_back() {
             }
             assert_eq!(rows.len(), model.len());
         }
+        assert_eq!(rows.substituted(), substituted(&model));
         check(rows, &model);
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use calve_core::{
-    DeltaWriter, EncodeJob, Error, Ground, Onto, Result, RowBuffer, StagedDelta, TableIndex, TableName, TableSchema,
+    DeltaWriter, EncodeJob, Error, Ground, Onto, Result, RowBuffer, StagedDelta, Substituted, TableIndex, TableName, TableSchema,
     Written,
 };
 use futures::future::BoxFuture;
@@ -52,9 +52,9 @@ impl<'a> Stager<'a> {
             let (Manner { onto, inserts, ground, .. }, names) = (manner(index), Arc::clone(&self.names));
             let (onto, inserts, ground) = (*onto, *inserts, ground.clone());
             async move {
-                let nulled = rows.nulled();
+                let substituted = rows.substituted();
                 let written = writer.write(&names[index.0], encode_job(rows, inserts), onto, &ground).await?;
-                Ok::<_, Error>((index, counted(written, nulled)))
+                Ok::<_, Error>((index, counted(written, substituted)))
             }
         });
         // Collected first: a stream over borrowed closures is not nameable as Send.
@@ -63,9 +63,10 @@ impl<'a> Stager<'a> {
     }
 }
 
-fn counted(written: Written, nulled: u64) -> Written {
+fn counted(written: Written, substituted: Substituted) -> Written {
+    let Substituted { nulled, clamped } = substituted;
     match written {
-        Written::Delta(delta) => Written::Delta(StagedDelta { nulled, ..delta }),
+        Written::Delta(delta) => Written::Delta(StagedDelta { nulled, clamped, ..delta }),
         Written::NoSuchRow(reason) => Written::NoSuchRow(reason),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use calve_core::{
     DeltaWriter, Error, ErrorKind, LoadEvent, LoadReader, LoadWriter, Position, Result, StagedDelta, StopReason,
-    TableIndex, TableName,
+    Substituted, TableIndex, TableName,
 };
 use tokio::sync::mpsc;
 
@@ -51,10 +51,10 @@ impl Load<'_> {
                     if failed.contains(&name) {
                         continue;
                     }
-                    let (count, nulled) = (rows.len() as u64, rows.nulled());
+                    let (count, substituted) = (rows.len() as u64, rows.substituted());
                     let table = self.open(open, &name).await?;
                     table.rows += count;
-                    table.nulled += nulled;
+                    table.substituted.add(substituted);
                     table.writer.append(rows).await?;
                     let rows = table.rows;
                     let estimated = self.reader.estimated_rows(&name);
@@ -66,7 +66,8 @@ impl Load<'_> {
                     }
                     self.open(open, &name).await?;
                     let Some(table) = open.remove(&name) else { continue };
-                    let delta = StagedDelta { nulled: table.nulled, ..table.writer.finish().await? };
+                    let Substituted { nulled, clamped } = table.substituted;
+                    let delta = StagedDelta { nulled, clamped, ..table.writer.finish().await? };
                     let position = self.reader.position().clone();
                     self.finish(&name, |table| Finished::Staged { table, delta, position }).await;
                 }
@@ -88,7 +89,8 @@ impl Load<'_> {
             let schema = self.reader.schema(name).ok_or_else(|| {
                 Error::new(ErrorKind::Bug, format!("a load brought rows of {name}, which was not asked for"))
             })?;
-            open.insert(name.clone(), Open { writer: self.writer.start_load(schema).await?, rows: 0, nulled: 0 });
+            let (writer, substituted) = (self.writer.start_load(schema).await?, Substituted::default());
+            open.insert(name.clone(), Open { writer, rows: 0, substituted });
         }
         Ok(open.get_mut(name).expect("inserted where it was missing"))
     }
@@ -105,5 +107,5 @@ impl Load<'_> {
 struct Open {
     writer: Box<dyn LoadWriter>,
     rows: u64,
-    nulled: u64,
+    substituted: Substituted,
 }

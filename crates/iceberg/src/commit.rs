@@ -303,7 +303,7 @@ fn property_changes(slot: &TableSlot, now: &Marks, commit: &TableCommit) -> Resu
     let mut changes = PropertyChanges::default();
     if let Some(stamp) = &commit.stamp {
         stamp::stamp_properties(stamp, &mut changes)?;
-        stamp::nulled_properties(now, &commit.deltas, &mut changes);
+        stamp::substituted_properties(now, &commit.deltas, &mut changes);
     }
     stamp::member_properties(
         now,

@@ -254,6 +254,7 @@ pub(crate) async fn stage(
         rows: body.added.records,
         deletes: body.added.equality_deletes,
         nulled: 0,
+        clamped: 0,
         bytes: body.added.bytes + lengths,
         files,
         body: serde_json::to_value(&body).map_err(|e| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use calve_core::{
     CheckpointId, CompleteTo, Error, ErrorKind, MemberDigest, Position, Result, SourceIdentity, StagedDelta, Stamp,
-    StopMark, TableName, TableSchema,
+    StopMark, Substituted, TableName, TableSchema,
 };
 use iceberg::spec::{SnapshotRef, TableMetadata};
 use uuid::Uuid;
@@ -38,6 +38,8 @@ const COMPLETE_TO: &str = "calve.complete-to.";
 const MEMBER_OF: &str = "calve.member-of.";
 /// Values read since the load, the load's own among them, that became NULL because the lake cannot hold them.
 const NULLED: &str = "calve.nulled-values";
+/// As [`NULLED`], of values that became the nearest one that the lake holds.
+const CLAMPED: &str = "calve.clamped-values";
 /// The stop mark as JSON.
 const STOPPED: &str = "calve.stopped";
 
@@ -50,7 +52,7 @@ pub(crate) struct Marks {
     pub(crate) complete_to: Vec<CompleteTo>,
     pub(crate) member_of: BTreeSet<MemberDigest>,
     pub(crate) stopped: Option<StopMark>,
-    pub(crate) nulled: u64,
+    pub(crate) substituted: Substituted,
 }
 
 /// Changes to a table's properties.
@@ -141,12 +143,13 @@ impl Marks {
             None => None,
             Some(text) => Some(parse_json(source, STOPPED, text)?),
         };
-        let nulled = match properties.get(NULLED) {
-            None => 0,
-            Some(text) => text.parse().map_err(|_| damaged(source, NULLED))?,
+        let count = |key| match properties.get(key) {
+            None => Ok(0),
+            Some(text) => text.parse().map_err(|_| damaged(source, key)),
         };
+        let substituted = Substituted { nulled: count(NULLED)?, clamped: count(CLAMPED)? };
         let stamp = read_stamp(properties, schema.as_ref(), source)?;
-        Ok(Self { stamp, schema, complete_to, member_of, stopped, nulled })
+        Ok(Self { stamp, schema, complete_to, member_of, stopped, substituted })
     }
 }
 
@@ -202,12 +205,18 @@ pub(crate) fn complete_to_summary(complete_to: &CompleteTo, summary: &mut HashMa
     summary.insert(format!("{COMPLETE_TO}{}", complete_to.members), complete_to.position.to_string());
 }
 
-/// Counts the values of these deltas that became NULL; a table that is replaced begins anew.
-pub(crate) fn nulled_properties(now: &Marks, deltas: &[StagedDelta], changes: &mut PropertyChanges) {
-    let count = |nulled, delta: &StagedDelta| if delta.replace { delta.nulled } else { nulled + delta.nulled };
-    let nulled = deltas.iter().fold(now.nulled, count);
-    if nulled != now.nulled {
-        changes.set.insert(NULLED.to_owned(), nulled.to_string());
+/// Counts the values of these deltas that became NULL or another value; a table that is replaced begins anew.
+pub(crate) fn substituted_properties(now: &Marks, deltas: &[StagedDelta], changes: &mut PropertyChanges) {
+    let mut total = now.substituted;
+    for delta in deltas {
+        if delta.replace {
+            total = Substituted::default();
+        }
+        total.add(Substituted { nulled: delta.nulled, clamped: delta.clamped });
+    }
+    let counts = [(NULLED, total.nulled, now.substituted.nulled), (CLAMPED, total.clamped, now.substituted.clamped)];
+    for (key, count, _) in counts.into_iter().filter(|(_, count, before)| count != before) {
+        changes.set.insert(key.to_owned(), count.to_string());
     }
 }
 
@@ -452,29 +461,31 @@ mod tests {
     }
 
     #[test]
-    fn values_that_became_null_are_counted_from_the_load_on() {
+    fn values_that_became_others_are_counted_from_the_load_on() {
         let mut properties = owner_properties("p", &schema()).unwrap();
-        let delta = |replace, nulled| StagedDelta {
+        let delta = |replace, nulled, clamped| StagedDelta {
             replace,
             rows: 1,
             deletes: 0,
             reshapes: false,
             nulled,
+            clamped,
             bytes: 0,
             files: Vec::new(),
             body: serde_json::Value::Null,
         };
-        for (deltas, expected) in [
-            (vec![delta(true, 2), delta(false, 1)], 3),
-            (vec![delta(false, 0)], 3),
-            (vec![delta(false, 4), delta(false, 1)], 8),
-            (vec![delta(false, 9), delta(true, 1), delta(false, 1)], 2),
-            (vec![delta(true, 0)], 0),
+        for (deltas, nulled, clamped) in [
+            (vec![delta(true, 2, 7), delta(false, 1, 0)], 3, 7),
+            (vec![delta(false, 0, 0)], 3, 7),
+            (vec![delta(false, 4, 1), delta(false, 1, 1)], 8, 9),
+            (vec![delta(false, 9, 9), delta(true, 1, 0), delta(false, 1, 3)], 2, 3),
+            (vec![delta(true, 0, 0)], 0, 0),
         ] {
             let now = Marks::read(&properties, &table()).unwrap();
             let mut changes = PropertyChanges::default();
-            nulled_properties(&now, &deltas, &mut changes);
-            assert_eq!(apply(&mut properties, changes).nulled, expected, "{deltas:?}");
+            substituted_properties(&now, &deltas, &mut changes);
+            let expected = Substituted { nulled, clamped };
+            assert_eq!(apply(&mut properties, changes).substituted, expected, "{deltas:?}");
         }
     }
 

@@ -19,6 +19,8 @@ pub struct TableSummary {
     pub rolled_back: bool,
     /// Values read since the load, the load's own among them, that became NULL because the lake cannot hold them.
     pub nulled: u64,
+    /// As `nulled`, of values that became the nearest one that the lake holds.
+    pub clamped: u64,
     /// Set while the table is stopped.
     pub stopped: Option<StopMark>,
     /// The current snapshot.
@@ -54,7 +56,8 @@ impl IcebergLake {
             metadata_location: known.at.location.clone(),
             stamp: known.marks.stamp.clone(),
             rolled_back: stamp::rolled_back(metadata, known.marks.stamp.as_ref()),
-            nulled: known.marks.nulled,
+            nulled: known.marks.substituted.nulled,
+            clamped: known.marks.substituted.clamped,
             stopped: known.marks.stopped.clone(),
             snapshot: current.map(|snapshot| snapshot.snapshot_id()),
             committed_at_ms: current.map(|snapshot| snapshot.timestamp_ms()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use calve_core::TableName;
+use calve_core::{CellRule, TableName, TableSchema, ValueRules};
 
 /// The choices of a pipeline.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,8 @@ pub struct Conversions {
     pub tinyint1_as_boolean: bool,
     /// What becomes of zero dates.
     pub zero_dates: ZeroDates,
+    /// What becomes of other values that the lake cannot hold.
+    pub rules: ValueRules,
 }
 
 /// What becomes of a date with a zero in it, such as `0000-00-00` or `2024-02-00`, outside of keys.
@@ -55,4 +57,18 @@ impl ZeroDates {
 /// How a zero date is refused where it cannot become NULL.
 pub(crate) fn refused_zero_date(in_key: bool) -> &'static str {
     if in_key { "a zero date, which no key can have" } else { "a zero date, which on_zero_date: error refuses" }
+}
+
+/// A value of a column was replaced, as its rule says. Said in the log the first time.
+pub(crate) fn tell_substituted(rule: &CellRule, schema: &TableSchema, column: usize, what: &str) {
+    if rule.is_first() {
+        let column = schema.columns.get(column).map_or("?", |column| column.name.as_str());
+        let (table, policy) = (&schema.table, rule.policy());
+        tracing::warn!(
+            %table,
+            column,
+            on_unrepresentable = %policy,
+            "a value that the lake cannot hold was replaced, and so will be others of the column: {what}; `calve status` counts them"
+        );
+    }
 }

@@ -84,6 +84,7 @@ impl CatalogTable {
 
     /// Columns by name, each with its types or why it has none.
     fn columns<'a>(&'a self, server: &'a Server) -> Vec<(&'a str, std::result::Result<Column, Unsupported>)> {
+        let rules = server.conversions.rules.table(&self.table);
         let of = |of: &CatalogColumn| {
             let in_key = self.key.iter().any(|part| part.column == of.name);
             let attributes = [
@@ -92,7 +93,7 @@ impl CatalogTable {
                 (attribute::GENERATED, of.is_generated()),
             ];
             let attributes: Vec<&str> = attributes.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| *name).collect();
-            column(server.flavour, &server.conversions, &of.name, &of.ty, &attributes, in_key)
+            column(server.flavour, &server.conversions, &rules, &of.name, &of.ty, &attributes, in_key)
         };
         self.logged(server).map(|column| (column.name.as_str(), of(column))).collect()
     }
@@ -136,6 +137,9 @@ impl CatalogTable {
         }
         self.key_findings(server, &mut findings);
         self.column_findings(server, &mut findings);
+        let in_key = |column: &str| self.key.iter().any(|part| part.column == column);
+        let columns = self.logged(server).map(|column| (column.name.as_str(), in_key(&column.name)));
+        findings.extend(server.conversions.rules.table(table).findings(table, &columns.collect::<Vec<_>>()));
         findings
     }
 

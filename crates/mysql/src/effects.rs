@@ -56,7 +56,8 @@ impl Altered {
         conversions: &Conversions,
         schema: &TableSchema,
     ) -> Result<Option<SchemaChange>, StopReason> {
-        let session = Session { flavour, tinyint1_as_boolean: conversions.tinyint1_as_boolean, strict: self.strict };
+        let (tinyint1_as_boolean, rules) = (conversions.tinyint1_as_boolean, conversions.rules.table(&schema.table));
+        let session = Session { flavour, tinyint1_as_boolean, rules: Some(&rules), strict: self.strict };
         self.alteration.apply(schema, session).map_err(|what| {
             let detail = format!("it was altered in a way that cannot be followed ({what}): {}", self.statement);
             schema_changed(&schema.table, detail)

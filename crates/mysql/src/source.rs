@@ -176,6 +176,7 @@ impl ChangeSource for MySqlSource {
     }
 
     async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
+        self.settings.conversions.rules.check(tables.iter().map(|table| &*table.schema))?;
         let server = self.server()?.clone();
         let is_known = self.same_content(from).await?;
         let again = self.last_to_compare(from);

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use calve_core::{
-    BinlogOffset, ChangeSink, Error, ErrorKind, LastGtid, Position, Result, RowOp, SourceTable, StopReason, TableIndex,
-    TableName, TransactionPoint,
+    BinlogOffset, ChangeSink, Error, ErrorKind, LastGtid, Position, Result, RowOp, SchemaChange, SourceTable,
+    StopReason, TableIndex, TableName, TransactionPoint,
 };
 use calve_spool::{Spool, Spools};
 
@@ -136,7 +136,13 @@ impl Transactions {
     /// As the pipeline's settings say.
     pub(crate) fn with_settings(self, settings: &MySqlSettings) -> Self {
         let conversions = settings.conversions.clone();
-        Self { conversions, checkpoint_bytes: settings.checkpoint_bytes, ..self }
+        let mut tables = self.tables;
+        for table in &mut tables {
+            if let Some(loosened) = conversions.rules.loosened(&table.schema) {
+                table.schema = Arc::new(loosened);
+            }
+        }
+        Self { tables, conversions, checkpoint_bytes: settings.checkpoint_bytes, ..self }
     }
 
     /// See [`Place::know`].
@@ -528,9 +534,7 @@ impl Transactions {
         let mapped = match index {
             None => Mapped::Other(TableName::new(map.database, map.table)),
             Some(index) => match RowPlan::new(self.flavour, map, &self.tables[index.0].schema) {
-                Ok(plan) => {
-                    Mapped::Followed(index, Arc::new(plan.with_zero_dates(self.conversions.zero_dates.clone())))
-                }
+                Ok(plan) => Mapped::Followed(index, Arc::new(plan.with_conversions(&self.conversions))),
                 Err(mismatch) => Mapped::Changed(index, mismatch.what),
             },
         };
@@ -559,6 +563,7 @@ impl Transactions {
         {
             current.touched.push(index);
         }
+        self.loosen(index, &plan, sink);
         match plan.decode(rows, index, sink) {
             Ok(()) => Ok(()),
             Err(RowFault::Stop(reason)) => {
@@ -570,6 +575,17 @@ impl Transactions {
                 ErrorKind::Retry,
                 format!("column {column} of {}: {full}; lower checkpoint.bytes", self.tables[index.0].name),
             )),
+        }
+    }
+
+    /// Rows so far had a schema in which a column may not be NULL that a rule may make NULL: from here on it may be.
+    fn loosen(&self, table: TableIndex, plan: &RowPlan, sink: &mut dyn ChangeSink) {
+        let Some(schema) = sink.rows(table).map(|buffer| Arc::clone(buffer.schema())) else { return };
+        if Arc::ptr_eq(&schema, &plan.schema) || schema == plan.schema {
+            return;
+        }
+        if self.conversions.rules.loosened(&schema).as_ref() == Some(&*plan.schema) {
+            sink.schema(table, SchemaChange { schema: Arc::clone(&plan.schema), existing_rows: None });
         }
     }
 

@@ -3,7 +3,7 @@
 //! The type is decided once, when a table is described. What has no type of its own in the lake is kept as the text that the
 //! server prints for it, so nothing is lost.
 
-use calve_core::{Column, ColumnType, NativeType};
+use calve_core::{Column, ColumnType, NativeType, TableRules};
 
 use crate::charset::Charset;
 use crate::conversions::Conversions;
@@ -68,10 +68,12 @@ pub(crate) struct Unsupported(pub(crate) String);
 /// A column of a type, with what else is said of it in the words of [`attribute`]. Its `id` is still to be given.
 ///
 /// A zero date becomes NULL even where the source allows none; in a key it stops the table. Where the pipeline wants that
-/// everywhere, the column may be NULL all the same: so it can change its mind without loading anew.
+/// everywhere, the column may be NULL all the same: so it can change its mind without loading anew. So it may where the `rules` of
+/// its table have other values become NULL.
 pub(crate) fn column(
     flavour: Flavour,
     conversions: &Conversions,
+    rules: &TableRules,
     name: &str,
     catalog: &CatalogType,
     attributes: &[&str],
@@ -79,7 +81,8 @@ pub(crate) fn column(
 ) -> Result<Column, Unsupported> {
     let (ty, native) = column_type(flavour, conversions, catalog)?;
     let may_be_zero = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
-    let nullable = !in_key && (may_be_zero || !attributes.contains(&attribute::NOT_NULL));
+    let may_be_null = may_be_zero || rules.may_become_null(name, in_key);
+    let nullable = !in_key && (may_be_null || !attributes.contains(&attribute::NOT_NULL));
     let attributes = attributes.iter().map(|attribute| (*attribute).to_owned()).collect();
     Ok(Column { id: 0, name: name.to_owned(), ty, nullable, native: NativeType { attributes, ..native } })
 }

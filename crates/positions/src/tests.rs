@@ -79,6 +79,7 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         rows: n,
         deletes: 1,
         nulled: 3,
+        clamped: 4,
         bytes: 4096,
         files: (0..files).map(|i| format!("/lake/warehouse/public/orders/data/p-{n}-{i}-data.parquet")).collect(),
         body: serde_json::json!({ "manifests": ["a", n] }),

@@ -3,7 +3,7 @@
 //! Postgres writes a cell as text or in the type's binary form. Both are decoded here, to the same value to the last bit,
 //! whichever of the two the server chose. A value that the lake's type cannot hold is refused, never bent.
 
-use calve_core::{BufferFull, Column, ColumnBuffer, ColumnType};
+use calve_core::{BufferFull, CellRule, Column, ColumnBuffer, ColumnType, Substituted, TableSchema};
 
 use crate::types::oid;
 use crate::{datetime, numeric};
@@ -12,9 +12,9 @@ use crate::{datetime, numeric};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CellError {
     /// The value is right, but the column's type in the lake cannot hold it. `what` names the kind of value, and nothing of
-    /// the row: it is fit for logs.
+    /// the row: it is fit for logs. `nearest` is the value nearest to it that the type holds, as its number; None where none is.
     #[error("{what}")]
-    Unrepresentable { what: &'static str },
+    Unrepresentable { what: &'static str, nearest: Option<i128> },
     /// The bytes are not what Postgres writes for this type.
     #[error("the bytes are not {expected}")]
     Malformed { expected: &'static str },
@@ -24,7 +24,12 @@ pub(crate) enum CellError {
 }
 
 pub(crate) const fn unrepresentable(what: &'static str) -> CellError {
-    CellError::Unrepresentable { what }
+    CellError::Unrepresentable { what, nearest: None }
+}
+
+/// As [`unrepresentable`], of a value that has a nearest one.
+pub(crate) const fn beyond(what: &'static str, nearest: i128) -> CellError {
+    CellError::Unrepresentable { what, nearest: Some(nearest) }
 }
 
 pub(crate) const fn malformed(expected: &'static str) -> CellError {
@@ -161,6 +166,31 @@ impl CellKind {
         }
         Ok(())
     }
+}
+
+/// Appends what takes the place of a cell of column `index` that could not be appended, where the column's rule has something
+/// for it; counts it, and says so in the log the first time.
+#[cold]
+pub(crate) fn substitute(
+    error: CellError,
+    rule: &CellRule,
+    (schema, index): (&TableSchema, usize),
+    out: &mut ColumnBuffer,
+    substituted: &mut Substituted,
+) -> Result<(), CellError> {
+    let CellError::Unrepresentable { what, nearest } = error else { return Err(error) };
+    substituted.count(rule.append(nearest, out).ok_or(error)?);
+    if rule.is_first() {
+        let column = schema.columns.get(index).map_or("?", |column| column.name.as_str());
+        let (table, policy) = (&schema.table, rule.policy());
+        tracing::warn!(
+            %table,
+            column,
+            on_unrepresentable = %policy,
+            "a value that the lake cannot hold was replaced, and so will be others of the column: {what}; `calve status` counts them"
+        );
+    }
+    Ok(())
 }
 
 /// The cell as an array of the length that its type has on the wire.

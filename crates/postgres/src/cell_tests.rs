@@ -282,3 +282,51 @@ fn bytes_that_are_not_utf_8_are_refused() {
         assert!(matches!(text(&column(name), b"a\xff"), Err(CellError::Unrepresentable { .. })), "{name}");
     }
 }
+
+/// The text form, and the binary form of dates, times and timestamps as their number.
+#[test]
+fn the_nearest_value_is_the_same_in_both_forms() {
+    let nearest = |result| match result {
+        Err(CellError::Unrepresentable { nearest, .. }) => nearest,
+        other => panic!("{other:?}"),
+    };
+    for (name, form, number, expected) in [
+        ("date", "infinity", i128::from(i32::MAX), Some(2_147_483_647)),
+        ("date", "-infinity", i128::from(i32::MIN), Some(-2_147_483_647)),
+        ("timestamp", "infinity", i128::from(i64::MAX), Some(9_223_372_036_854_775_807)),
+        ("timestamptz", "-infinity", i128::from(i64::MIN), Some(-9_223_372_036_854_775_807)),
+        ("timestamp", "294276-12-31 23:59:59.999999", 9_223_371_331_199_999_999, Some(9_223_372_036_854_775_807)),
+        ("time", "24:00:00", 86_400_000_000, Some(86_399_999_999)),
+    ] {
+        let column = column(name);
+        let bytes = match name {
+            "date" => i32::try_from(number).unwrap().to_be_bytes().to_vec(),
+            _ => i64::try_from(number).unwrap().to_be_bytes().to_vec(),
+        };
+        assert_eq!(nearest(text(&column, form.as_bytes())), expected, "{name} '{form}'");
+        assert_eq!(nearest(binary(&column, &bytes)), expected, "{name} '{form}' in binary");
+    }
+    for (form, expected) in [
+        ("12345.678", Some(999_999)),
+        ("-12345", Some(-999_999)),
+        ("1.005", Some(101)),
+        ("-1.005", Some(-101)),
+        ("1.00499", Some(100)),
+        ("9999.995", Some(999_999)),
+        ("0.00001", Some(0)),
+        ("123456789012345678901234567890123456789012345678901234567890.5", Some(999_999)),
+    ] {
+        let cents = column("numeric(6,2)");
+        assert_eq!(nearest(text(&cents, form.as_bytes())), expected, "{form}");
+        assert_eq!(nearest(binary(&cents, &numeric_send(form))), expected, "{form} in binary");
+    }
+    let special = |sign: u16| [0_u16, 0, sign, 0].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    for (form, sign, expected) in
+        [("NaN", 0xc000, None), ("Infinity", 0xd000, Some(999_999)), ("-Infinity", 0xf000, Some(-999_999))]
+    {
+        let cents = column("numeric(6,2)");
+        assert_eq!(nearest(text(&cents, form.as_bytes())), expected, "{form}");
+        assert_eq!(nearest(binary(&cents, &special(sign))), expected, "{form} in binary");
+    }
+    assert_eq!(nearest(text(&column("text"), b"a\xff")), None);
+}

@@ -43,7 +43,7 @@ pub async fn check(settings: &PostgresSettings, tables: &[TableName]) -> Result<
         Err(error) => findings.push(of_configuration(error)?),
     }
     let relations: Vec<Relation> = Relation::read_all(&client, tables).await?.into_iter().flatten().collect();
-    findings.extend(tables::check(&relations, tables));
+    findings.extend(tables::check(&relations, tables, &settings.rules));
     findings.extend(rights::check(&client, settings, &role, publication, &relations).await?);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     Ok(findings)

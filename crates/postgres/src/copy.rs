@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
-use calve_core::{Column, Error, ErrorKind, RowBuffer, RowOp, StopReason, TableSchema, show_key};
+use calve_core::{
+    CellRule, Column, Error, ErrorKind, RowBuffer, RowOp, StopReason, Substituted, TableSchema, ValueRules, show_key,
+};
 
-use crate::cell::{CellError, CellKind, binary_safe};
+use crate::cell::{CellError, CellKind, binary_safe, substitute};
 use crate::sql::identifier;
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
@@ -34,6 +36,7 @@ pub(crate) fn select_list(schema: &TableSchema) -> String {
 pub(crate) struct CopyDecoder {
     schema: Arc<TableSchema>,
     kinds: Vec<CellKind>,
+    rules: Vec<CellRule>,
     /// What a message left over, until the next completes it.
     pending: BytesMut,
     header_read: bool,
@@ -64,14 +67,15 @@ enum Taken {
 }
 
 impl CopyDecoder {
-    pub(crate) fn new(schema: Arc<TableSchema>) -> Self {
+    pub(crate) fn new(schema: Arc<TableSchema>, rules: &ValueRules) -> Self {
+        let rules = rules.cells(&schema);
         let kinds = schema
             .columns
             .iter()
             // Where the SELECT list asks for text, its binary form is the text itself.
             .map(|column| if binary_safe(column) { CellKind::plan(column) } else { CellKind::Text })
             .collect();
-        Self { schema, kinds, pending: BytesMut::new(), header_read: false, ended: false }
+        Self { schema, kinds, rules, pending: BytesMut::new(), header_read: false, ended: false }
     }
 
     /// The schema of the rows.
@@ -151,6 +155,7 @@ impl CopyDecoder {
             }
         }
         let whole = rest;
+        let mut substituted = Substituted::default();
         for (index, (kind, column)) in self.kinds.iter().zip(buffer.images_mut()).enumerate() {
             let (cell, after) = match field(rest) {
                 Ok(Some(found)) => found,
@@ -165,7 +170,11 @@ impl CopyDecoder {
                 column.push_null();
                 continue;
             };
-            if let Err(error) = kind.binary(cell, column) {
+            let pushed = kind.binary(cell, column).or_else(|error| match self.rules.get(index) {
+                Some(rule) => substitute(error, rule, (&self.schema, index), column, &mut substituted),
+                None => Err(error),
+            });
+            if let Err(error) = pushed {
                 buffer.discard_row();
                 return match error {
                     CellError::Full(_) => Ok(Taken::Full),
@@ -173,6 +182,7 @@ impl CopyDecoder {
                 };
             }
         }
+        buffer.note_substituted(substituted);
         buffer.finish_row(RowOp::Insert);
         Ok(Taken::Row(bytes.len() - rest.len()))
     }
@@ -183,7 +193,7 @@ impl CopyDecoder {
         let column = self.schema.columns.get(index).map_or_else(|| "?".to_owned(), |column| identifier(&column.name));
         let key = self.key_of(tuple).unwrap_or_else(|| "a key that cannot be read".to_owned());
         match error {
-            CellError::Unrepresentable { what } => CopyFault::Stop(StopReason {
+            CellError::Unrepresentable { what, .. } => CopyFault::Stop(StopReason {
                 state: "unrepresentable value".to_owned(),
                 detail: format!("column {column} of the row with {key} holds {what}"),
                 remedy: format!("change the value in Postgres, then run `calve reload {table}`"),

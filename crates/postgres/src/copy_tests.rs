@@ -61,7 +61,7 @@ fn whole() -> Vec<u8> {
 }
 
 fn decode(messages: &[&[u8]]) -> Result<RowBuffer> {
-    let mut decoder = CopyDecoder::new(schema());
+    let mut decoder = CopyDecoder::new(schema(), &ValueRules::default());
     let mut buffer = RowBuffer::new(schema());
     for message in messages {
         decoder.message(message, &mut buffer, &mut |_| panic!("three rows fill a buffer"))?;
@@ -130,7 +130,7 @@ fn spoiled_bytes_are_an_error_or_other_values_but_never_a_panic() {
 
 #[test]
 fn a_value_that_does_not_fit_leaves_the_rows_before_it() {
-    let mut decoder = CopyDecoder::new(schema());
+    let mut decoder = CopyDecoder::new(schema(), &ValueRules::default());
     let mut buffer = RowBuffer::new(schema());
     let bytes = [header_bytes(), tuple(1, None, 0), tuple(2, None, i32::MAX)].concat();
     let Err(CopyFault::Stop(reason)) = decoder.message(&bytes, &mut buffer, &mut |_| panic!()) else { panic!() };

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Error, ErrorKind, Result, TableName, TableSchema};
+use calve_core::{Error, ErrorKind, Result, TableName, TableSchema, ValueRules};
 use tokio_postgres::Client;
 
 use crate::relation::{Identity, KeyIndex, Kind, Relation};
@@ -17,9 +17,9 @@ use calve_core::{Finding, Severity};
 const FIRST_USER_OID: u32 = 16_384;
 
 /// The schema of a table as it is now, or as the transaction's snapshot shows it.
-pub(crate) async fn describe(client: &Client, table: &TableName) -> Result<Arc<TableSchema>> {
+pub(crate) async fn describe(client: &Client, table: &TableName, rules: &ValueRules) -> Result<Arc<TableSchema>> {
     let relation = Relation::read(client, table).await?.ok_or_else(|| config_error(&missing(table)))?;
-    relation.schema().map_err(|broken| config_error(&broken))
+    relation.schema(rules).map_err(|broken| config_error(&broken))
 }
 
 /// `"schema"."table"`.
@@ -39,20 +39,29 @@ fn config_error(finding: &Finding) -> Error {
 }
 
 impl Relation {
-    /// The schema, if every rule holds.
-    pub(crate) fn schema(&self) -> std::result::Result<Arc<TableSchema>, Finding> {
-        if let Some(broken) = self.findings().into_iter().find(|finding| finding.severity == Severity::Error) {
+    /// The schema, if every rule holds, as the pipeline's rules have it.
+    pub(crate) fn schema(&self, rules: &ValueRules) -> std::result::Result<Arc<TableSchema>, Finding> {
+        let findings = self.findings().into_iter().chain(self.rule_findings(rules));
+        if let Some(broken) = findings.into_iter().find(|finding| finding.severity == Severity::Error) {
             return Err(broken);
         }
         let key = self.key_positions().unwrap_or_default();
-        Ok(Arc::new(TableSchema {
+        let schema = TableSchema {
             table: self.table.clone(),
             native_id: self.oid,
             character_set: None,
             left_out: self.left_out.clone(),
             columns: self.columns.clone(),
             key,
-        }))
+        };
+        Ok(Arc::new(rules.loosened(&schema).unwrap_or(schema)))
+    }
+
+    /// What is wrong with the pipeline's rules for the table.
+    pub(crate) fn rule_findings(&self, rules: &ValueRules) -> Vec<Finding> {
+        let key = self.key_positions().unwrap_or_default();
+        let columns = self.columns.iter().enumerate().map(|(at, column)| (column.name.as_str(), key.contains(&at)));
+        rules.table(&self.table).findings(&self.table, &columns.collect::<Vec<_>>())
     }
 
     /// The index that identifies rows, by the table's replica identity. Under FULL that is the primary key.

@@ -69,7 +69,7 @@ async fn every_rule_says_what_is_wrong_and_what_mends_it() {
         for (warning, part) in warned.iter().zip(*warnings) {
             assert!(warning.contains(part), "{ddl}: '{part}' is not in: {warning}");
         }
-        match describe(&client, &table).await {
+        match describe(&client, &table, &ValueRules::default()).await {
             Ok(schema) => {
                 assert!(error.is_empty(), "{ddl} was accepted");
                 assert_eq!(
@@ -87,9 +87,9 @@ async fn every_rule_says_what_is_wrong_and_what_mends_it() {
             }
         }
     }
-    let error = describe(&client, &TableName::new("public", "T")).await.unwrap_err();
+    let error = describe(&client, &TableName::new("public", "T"), &ValueRules::default()).await.unwrap_err();
     assert!(error.to_string().contains("public.T does not exist"), "{error}");
-    let error = describe(&client, &TableName::new("pg_catalog", "pg_class")).await.unwrap_err();
+    let error = describe(&client, &TableName::new("pg_catalog", "pg_class"), &ValueRules::default()).await.unwrap_err();
     assert!(error.to_string().contains("belongs to the system"), "{error}");
 }
 
@@ -107,7 +107,7 @@ async fn the_key_is_the_replica_identity_in_its_own_order() {
         .await
         .unwrap();
     let table = TableName::new("public", "t");
-    let schema = describe(&client, &table).await.unwrap();
+    let schema = describe(&client, &table, &ValueRules::default()).await.unwrap();
     let columns: Vec<_> =
         schema.columns.iter().map(|c| (c.name.as_str(), c.ty.clone(), c.nullable, c.native.name.as_str())).collect();
     assert_eq!(
@@ -126,11 +126,11 @@ async fn the_key_is_the_replica_identity_in_its_own_order() {
     );
     assert_eq!(schema.key, [3, 0]);
     client.batch_execute("ALTER TABLE t REPLICA IDENTITY FULL").await.unwrap();
-    assert_eq!(describe(&client, &table).await.unwrap().key, [3, 0]);
+    assert_eq!(describe(&client, &table, &ValueRules::default()).await.unwrap().key, [3, 0]);
     client.batch_execute("ALTER TABLE t REPLICA IDENTITY USING INDEX other").await.unwrap();
-    assert_eq!(describe(&client, &table).await.unwrap().key, [1]);
+    assert_eq!(describe(&client, &table, &ValueRules::default()).await.unwrap().key, [1]);
     client.batch_execute("DROP INDEX other").await.unwrap();
-    let error = describe(&client, &table).await.unwrap_err().to_string();
+    let error = describe(&client, &table, &ValueRules::default()).await.unwrap_err().to_string();
     assert!(error.contains("no key") && error.contains("REPLICA IDENTITY DEFAULT"), "{error}");
     let native_id: u32 = client.query_one("SELECT 't'::regclass::oid", &[]).await.unwrap().get(0);
     assert_eq!(schema.native_id, native_id);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use calve_core::{
     Error, ErrorKind, LoadEvent, LoadReader, Position, Result, RowBuffer, StopReason, TableName, TableSchema,
+    ValueRules,
 };
 use futures::{TryStreamExt, future};
 use tokio::sync::mpsc;
@@ -77,12 +78,13 @@ impl SnapshotReader {
         position: Position,
         tables: &[TableName],
         parallelism: usize,
+        rules: &ValueRules,
     ) -> Result<Self> {
         let keeper = enter(connect, snapshot).await?;
         let mut sources = Vec::new();
         let mut refused = VecDeque::new();
         for (table, relation) in tables.iter().zip(Relation::read_all(&keeper, tables).await?) {
-            match Source::of(table, relation) {
+            match Source::of(table, relation, rules) {
                 Ok(source) => sources.push(source),
                 Err(reason) => refused.push_back((table.clone(), reason)),
             }
@@ -92,7 +94,7 @@ impl SnapshotReader {
         let mut pieces = VecDeque::new();
         let mut load = HashMap::new();
         for source in sources {
-            let of_table = source.cut(&pages, parallelism);
+            let of_table = source.cut(&pages, parallelism, rules);
             let Source { relation, schema } = source;
             let estimated_rows = relation.estimated_rows;
             load.insert(relation.table, LoadTable { schema, estimated_rows, pieces_left: of_table.len() });
@@ -193,14 +195,14 @@ struct Source {
 }
 
 impl Source {
-    fn of(table: &TableName, relation: Option<Relation>) -> std::result::Result<Self, StopReason> {
+    fn of(table: &TableName, relation: Option<Relation>, rules: &ValueRules) -> std::result::Result<Self, StopReason> {
         let refused = |state: &str, finding: &Finding| StopReason {
             state: state.to_owned(),
             detail: finding.what.clone(),
             remedy: format!("{}; then run `calve reload {table}`", finding.remedy),
         };
         let relation = relation.ok_or_else(|| refused("dropped", &missing(table)))?;
-        let schema = relation.schema().map_err(|finding| refused(StopReason::SCHEMA_CHANGED, &finding))?;
+        let schema = relation.schema(rules).map_err(|finding| refused(StopReason::SCHEMA_CHANGED, &finding))?;
         match relation.unreadable() {
             Some(finding) => Err(refused("no permission", &finding)),
             None => Ok(Self { relation, schema }),
@@ -213,13 +215,13 @@ impl Source {
     }
 
     /// Cuts the table into pieces of consecutive pages, partition by partition.
-    fn cut(&self, pages: &HashMap<u32, u64>, parallelism: usize) -> Vec<Piece> {
+    fn cut(&self, pages: &HashMap<u32, u64>, parallelism: usize, rules: &ValueRules) -> Vec<Piece> {
         let relation = &self.relation;
         let parts: Vec<(u32, String)> = match relation.kind {
             // The right to read a partitioned table is not one to read its partitions by their own names. One without
             // partitions has no rows, but is to be brought all the same.
             Kind::Partitioned if relation.leaves.is_empty() || relation.leaves.iter().any(|leaf| !leaf.readable) => {
-                return vec![self.piece(&qualified(&relation.table), "")];
+                return vec![self.piece(&qualified(&relation.table), "", rules)];
             }
             Kind::Partitioned => relation.leaves.iter().map(|leaf| (leaf.oid, qualified(&leaf.table))).collect(),
             // Rows of tables that inherit from this one are theirs, in the log too.
@@ -236,21 +238,21 @@ impl Source {
                 let end = first + step;
                 let range =
                     format!(" WHERE ctid >= '({first},0)'::pg_catalog.tid AND ctid < '({end},0)'::pg_catalog.tid");
-                pieces.push(self.piece(&from, &range));
+                pieces.push(self.piece(&from, &range, rules));
                 first = end;
             }
             // The last has no end: the table grew, and may hold rows of the snapshot there.
             let rest = if first == 0 { String::new() } else { format!(" WHERE ctid >= '({first},0)'::pg_catalog.tid") };
-            pieces.push(self.piece(&from, &rest));
+            pieces.push(self.piece(&from, &rest, rules));
         }
         pieces
     }
 
-    fn piece(&self, from: &str, range: &str) -> Piece {
+    fn piece(&self, from: &str, range: &str, rules: &ValueRules) -> Piece {
         let columns = select_list(&self.schema);
         Piece {
             table: self.relation.table.clone(),
-            decoder: CopyDecoder::new(Arc::clone(&self.schema)),
+            decoder: CopyDecoder::new(Arc::clone(&self.schema), rules),
             sql: format!("COPY (SELECT {columns} FROM {from}{range}) TO STDOUT (FORMAT binary)"),
         }
     }

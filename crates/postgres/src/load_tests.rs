@@ -14,13 +14,14 @@ struct Fixture {
     database: Database,
     connect: ConnectConfig,
     client: Client,
+    rules: ValueRules,
 }
 
 async fn fixture(version: u32, label: &str) -> Fixture {
     let database = Postgres::shared(version).unwrap().create_database(label).unwrap();
     let connect = ConnectConfig::parse(&database.url("postgres").unwrap()).unwrap();
     let client = connect.connect_sql().await.unwrap();
-    Fixture { database, connect, client }
+    Fixture { database, connect, client, rules: ValueRules::default() }
 }
 
 impl Fixture {
@@ -38,7 +39,8 @@ impl Fixture {
 
     async fn open(&self, snapshot: &str, tables: &[&str], parallelism: usize) -> Result<SnapshotReader> {
         let tables: Vec<TableName> = tables.iter().map(|name| TableName::new("public", *name)).collect();
-        SnapshotReader::open(&self.connect, snapshot, Position::Postgres(Lsn(7)), &tables, parallelism).await
+        SnapshotReader::open(&self.connect, snapshot, Position::Postgres(Lsn(7)), &tables, parallelism, &self.rules)
+            .await
     }
 
     /// All rows of the tables, in the order of arrival.
@@ -333,7 +335,10 @@ async fn a_partitioned_table_is_one_table() {
     let connect = ConnectConfig::parse(&fixture.database.url("calve").unwrap()).unwrap();
     let (_holder, snapshot) = fixture.snapshot().await;
     let tables = [TableName::new("public", "p")];
-    let mut reader = SnapshotReader::open(&connect, &snapshot, Position::Postgres(Lsn(7)), &tables, 2).await.unwrap();
+    let mut reader =
+        SnapshotReader::open(&connect, &snapshot, Position::Postgres(Lsn(7)), &tables, 2, &ValueRules::default())
+            .await
+            .unwrap();
     assert_eq!(ids(&drain(&mut reader).await.unwrap()["p"]), (0..200).collect::<Vec<_>>());
 }
 
@@ -371,7 +376,10 @@ async fn load_some(
 ) -> (BTreeMap<String, usize>, BTreeMap<String, StopReason>) {
     let (_holder, snapshot) = fixture.snapshot().await;
     let tables: Vec<TableName> = tables.iter().map(|name| TableName::new("public", *name)).collect();
-    let mut reader = SnapshotReader::open(connect, &snapshot, Position::Postgres(Lsn(7)), &tables, 2).await.unwrap();
+    let mut reader =
+        SnapshotReader::open(connect, &snapshot, Position::Postgres(Lsn(7)), &tables, 2, &ValueRules::default())
+            .await
+            .unwrap();
     let (mut rows, mut done, mut failed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     while let Some(event) = reader.next().await.unwrap() {
         match event {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use calve_core::{
     ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, LoadReader, LogState, Lsn, Position, Result,
-    SourceIdentity, SourceTable, StopReason, TableIndex, TableName, TableSchema,
+    SourceIdentity, SourceTable, StopReason, TableIndex, TableName, TableSchema, ValueRules,
 };
 use calve_spool::Spools;
 use sha2::Digest;
@@ -44,6 +44,8 @@ pub struct PostgresSettings {
     pub read_ahead_bytes: usize,
     /// Where transactions in progress that are too large for memory are put meanwhile.
     pub spill_dir: PathBuf,
+    /// What becomes of values that the lake cannot hold.
+    pub rules: ValueRules,
 }
 
 impl PostgresSettings {
@@ -58,6 +60,7 @@ impl PostgresSettings {
             load_parallelism: 2,
             read_ahead_bytes: 16 << 20,
             spill_dir: std::env::temp_dir(),
+            rules: ValueRules::default(),
         }
     }
 }
@@ -251,10 +254,12 @@ impl ChangeSource for PostgresSource {
     }
 
     async fn describe(&mut self, table: &TableName) -> Result<Arc<TableSchema>> {
-        describe::describe(self.client().await?, table).await
+        let rules = self.settings.rules.clone();
+        describe::describe(self.client().await?, table, &rules).await
     }
 
     async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
+        self.settings.rules.check(tables.iter().map(|table| &*table.schema))?;
         let from = lsn(from);
         let (connect, slot, publication) =
             (self.settings.connect.clone(), self.settings.slot.clone(), self.settings.publication.clone());
@@ -283,7 +288,7 @@ impl ChangeSource for PostgresSource {
         }
         let guard = Guard::spawn(connect, publication, names.clone(), membership);
         Spools::sweep(&self.settings.spill_dir);
-        let decoder = Decoder::new(tables, binary, Spools::new(&self.settings.spill_dir));
+        let decoder = Decoder::new(tables, binary, Spools::new(&self.settings.spill_dir), self.settings.rules.clone());
         self.stream = Some(Stream::new(wal, guard, decoder, names, slot, stops));
         Ok(())
     }
@@ -322,6 +327,7 @@ impl ChangeSource for PostgresSource {
             Position::Postgres(snapshot.position),
             tables,
             self.settings.load_parallelism,
+            &self.settings.rules,
         )
         .await;
         snapshot.release().await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use calve_core::{NativeType, RowBuffer, SourceTable};
+use calve_core::{NativeType, RowBuffer, SourceTable, ValueRules};
 use calve_spool::Spools;
 use calve_testkit::speed::{self, Cell, OneTable, ROWS, tell};
 
@@ -83,7 +83,7 @@ fn copy_in_binary_form() {
     messages.push((-1_i16).to_be_bytes().to_vec());
     tell(
         "COPY decoded",
-        || (CopyDecoder::new(Arc::clone(&schema)), RowBuffer::new(Arc::clone(&schema))),
+        || (CopyDecoder::new(Arc::clone(&schema), &ValueRules::default()), RowBuffer::new(Arc::clone(&schema))),
         |(mut decoder, mut buffer)| {
             for message in &messages {
                 decoder.message(message, &mut buffer, &mut |_| panic!("the buffer is full")).unwrap();
@@ -129,8 +129,12 @@ fn pgoutput() {
         tell(
             what,
             || {
-                let mut decoder =
-                    Decoder::new(std::slice::from_ref(&table), tag == b'b', Spools::new(std::env::temp_dir()));
+                let mut decoder = Decoder::new(
+                    std::slice::from_ref(&table),
+                    tag == b'b',
+                    Spools::new(std::env::temp_dir()),
+                    ValueRules::default(),
+                );
                 let mut sink = OneTable(RowBuffer::new(Arc::clone(&schema)));
                 decoder.message(&relation, &mut sink).unwrap();
                 decoder.message(&begin, &mut sink).unwrap();

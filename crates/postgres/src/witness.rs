@@ -49,6 +49,7 @@ impl TableWitness {
             Position::Postgres(snapshot.position),
             std::slice::from_ref(table),
             settings.load_parallelism,
+            &settings.rules,
         )
         .await;
         match reader {
@@ -90,7 +91,7 @@ impl TableWitness {
         let wal = WalStream::spawn(connection, Lsn(0), stream_settings(timeout, settings.read_ahead_bytes));
         let guard = Guard::spawn(settings.connect, settings.publication, names.clone(), membership);
         let spools = Spools::new(&settings.spill_dir);
-        let decoder = Decoder::new(&[SourceTable { name: table, schema }], binary, spools);
+        let decoder = Decoder::new(&[SourceTable { name: table, schema }], binary, spools, settings.rules);
         Ok(WitnessedChanges { client, stream: Stream::new(wal, guard, decoder, names, slot, BTreeMap::new()) })
     }
 

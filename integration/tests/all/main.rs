@@ -29,3 +29,4 @@ mod slots;
 mod transactions_in_progress;
 mod types;
 mod unchanged_values;
+mod unrepresentable;

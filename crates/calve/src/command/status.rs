@@ -207,6 +207,7 @@ fn table_report(
         bytes: summary.and_then(|summary| summary.bytes),
         snapshots: summary.map(|summary| summary.snapshots as u64),
         nulled_values: summary.map(|summary| summary.nulled),
+        clamped_values: summary.map(|summary| summary.clamped),
         last_commit: last_commit.map(show::time),
     }
 }

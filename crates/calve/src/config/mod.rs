@@ -13,6 +13,7 @@ mod raw;
 mod reader;
 #[cfg(test)]
 mod recorded_tests;
+mod rules;
 mod secret;
 mod settings;
 #[cfg(test)]

@@ -7,6 +7,8 @@ use super::raw::Raw;
 pub(super) enum Kind {
     /// One value.
     Scalar,
+    /// One value, which may be the word `null`.
+    Policy,
     /// A URL that may hold a password: shown and stored without it.
     Address,
     /// One value that must not be shown or stored.
@@ -24,6 +26,10 @@ pub(super) struct ConfigOption {
 
 const fn scalar(key: &'static str) -> ConfigOption {
     ConfigOption { key, kind: Kind::Scalar }
+}
+
+const fn policy(key: &'static str) -> ConfigOption {
+    ConfigOption { key, kind: Kind::Policy }
 }
 
 const fn address(key: &'static str) -> ConfigOption {
@@ -56,7 +62,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     scalar("manage_publication"),
     scalar("server_id"),
     scalar("tinyint1_as_boolean"),
-    scalar("on_zero_date"),
+    policy("on_zero_date"),
+    policy("on_unrepresentable"),
     tables("tables"),
     tables("exclude"),
     scalar("into"),
@@ -87,7 +94,10 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
 ];
 
 /// Fields that an entry of `tables` may have beside its pattern.
-pub(super) const TABLE_FIELDS: &[&str] = &["name", "as"];
+pub(super) const TABLE_FIELDS: &[&str] = &["name", "as", "on_unrepresentable", "columns"];
+
+/// Fields of a column of such an entry.
+pub(super) const COLUMN_FIELDS: &[&str] = &["on_unrepresentable"];
 
 pub(super) fn find(key: &str) -> Option<&'static ConfigOption> {
     OPTIONS.iter().find(|option| option.key == key)

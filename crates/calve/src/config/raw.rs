@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 use super::address::without_password;
 use super::interpolate::interpolate;
 use super::option::{self, Kind};
+use super::pattern::TablePattern;
 use super::problem::{Origin, Problem, Problems};
 use super::yaml::{Key, Node, Value};
 
@@ -31,6 +32,69 @@ pub(crate) struct TableEntry {
     pub(crate) pattern: Given,
     /// The table in the lake, where the entry names one.
     pub(crate) target: Option<Given>,
+    /// What becomes of values that the lake cannot hold.
+    pub(crate) on_unrepresentable: Option<Given>,
+    /// Columns that have fields of their own, by name.
+    pub(crate) columns: BTreeMap<String, ColumnEntry>,
+}
+
+/// A column of an entry: what is given for it, by field.
+pub(crate) type ColumnEntry = BTreeMap<String, Given>;
+
+impl TableEntry {
+    fn new(pattern: Given) -> Self {
+        Self { pattern, target: None, on_unrepresentable: None, columns: BTreeMap::new() }
+    }
+
+    /// Takes over what a lower layer says of the values of these tables: a flag names tables, and nothing else.
+    fn inherit(&mut self, lower: &[Self]) {
+        let exact = self.pattern.text.parse::<TablePattern>().ok().and_then(|pattern| pattern.exact());
+        let covers = |other: &&Self| {
+            other.pattern.text == self.pattern.text
+                || exact.as_ref().is_some_and(|table| {
+                    other.pattern.text.parse::<TablePattern>().is_ok_and(|pattern| pattern.matches(table))
+                })
+        };
+        if let Some(other) = lower.iter().find(covers) {
+            self.on_unrepresentable.clone_from(&other.on_unrepresentable);
+            self.columns.clone_from(&other.columns);
+        }
+    }
+
+    fn to_record(&self) -> Json {
+        let mut record = Map::from_iter([("name".to_owned(), Json::String(self.pattern.text.clone()))]);
+        let fields = [("as", &self.target), ("on_unrepresentable", &self.on_unrepresentable)];
+        for (key, given) in fields.into_iter().filter_map(|(key, given)| Some((key, given.as_ref()?))) {
+            record.insert(key.to_owned(), Json::String(given.text.clone()));
+        }
+        if !self.columns.is_empty() {
+            let field = |(key, given): (&String, &Given)| (key.clone(), Json::String(given.text.clone()));
+            let column = |(name, fields): (&String, &ColumnEntry)| {
+                (name.clone(), Json::Object(fields.iter().map(field).collect()))
+            };
+            record.insert("columns".to_owned(), Json::Object(self.columns.iter().map(column).collect()));
+        }
+        // An entry that says no more is its pattern.
+        if record.len() == 1 { Json::String(self.pattern.text.clone()) } else { Json::Object(record) }
+    }
+
+    fn from_record(value: &Json) -> Option<Self> {
+        let given = |text: &str| Given { text: text.to_owned(), origin: Origin::Record };
+        let field = |value: &Json, key: &str| value.get(key).and_then(Json::as_str).map(given);
+        if let Json::String(pattern) = value {
+            return Some(Self::new(given(pattern)));
+        }
+        let column = |(name, fields): (&String, &Json)| {
+            let fields = fields.as_object().into_iter().flatten();
+            (name.clone(), fields.filter_map(|(key, value)| Some((key.clone(), given(value.as_str()?)))).collect())
+        };
+        Some(Self {
+            pattern: field(value, "name")?,
+            target: field(value, "as"),
+            on_unrepresentable: field(value, "on_unrepresentable"),
+            columns: value.get("columns").and_then(Json::as_object).into_iter().flatten().map(column).collect(),
+        })
+    }
 }
 
 /// One layer of configuration.
@@ -54,7 +118,7 @@ impl Raw {
         debug_assert!(option::find(key).is_some(), "{key} is no option");
         if !patterns.is_empty() {
             let origin = Origin::Flag(flag.to_owned());
-            let entry = |text| TableEntry { pattern: Given { text, origin: origin.clone() }, target: None };
+            let entry = |text| TableEntry::new(Given { text, origin: origin.clone() });
             self.tables.insert(key.to_owned(), patterns.into_iter().map(entry).collect());
         }
     }
@@ -82,7 +146,10 @@ impl Raw {
             self.scalars.entry(key.clone()).or_insert_with(|| given.clone());
         }
         for (key, entries) in &lower.tables {
-            self.tables.entry(key.clone()).or_insert_with(|| entries.clone());
+            let own = self.tables.entry(key.clone()).or_insert_with(|| entries.clone());
+            for entry in own.iter_mut().filter(|entry| matches!(entry.pattern.origin, Origin::Flag(_))) {
+                entry.inherit(entries);
+            }
         }
         self
     }
@@ -103,7 +170,7 @@ impl Raw {
         let mut record = Map::new();
         for (key, given) in &self.scalars {
             let text = match option::find(key).map(|option| option.kind) {
-                Some(Kind::Scalar) => given.text.clone(),
+                Some(Kind::Scalar | Kind::Policy) => given.text.clone(),
                 Some(Kind::Address) => without_password(&given.text),
                 Some(Kind::Secret | Kind::Tables) | None => continue,
             };
@@ -112,11 +179,7 @@ impl Raw {
             }
         }
         for (key, entries) in &self.tables {
-            let entry = |entry: &TableEntry| match &entry.target {
-                None => Json::String(entry.pattern.text.clone()),
-                Some(target) => serde_json::json!({ "name": entry.pattern.text, "as": target.text }),
-            };
-            record.insert(key.clone(), entries.iter().map(entry).collect());
+            record.insert(key.clone(), entries.iter().map(TableEntry::to_record).collect());
         }
         Json::Object(record)
     }
@@ -125,20 +188,13 @@ impl Raw {
     pub(crate) fn from_record(record: &Json) -> Self {
         let mut raw = Self::default();
         let given = |text: &str| Given { text: text.to_owned(), origin: Origin::Record };
-        let entry = |value: &Json| match value {
-            Json::String(pattern) => Some(TableEntry { pattern: given(pattern), target: None }),
-            other => Some(TableEntry {
-                pattern: given(other.get("name")?.as_str()?),
-                target: other.get("as").and_then(Json::as_str).map(given),
-            }),
-        };
         for (key, value) in record.as_object().into_iter().flatten() {
             match (option::find(key).map(|option| option.kind), value) {
-                (Some(Kind::Scalar | Kind::Address), Json::String(text)) => {
+                (Some(Kind::Scalar | Kind::Policy | Kind::Address), Json::String(text)) => {
                     raw.scalars.insert(key.clone(), given(text));
                 }
                 (Some(Kind::Tables), Json::Array(entries)) => {
-                    raw.tables.insert(key.clone(), entries.iter().filter_map(entry).collect());
+                    raw.tables.insert(key.clone(), entries.iter().filter_map(TableEntry::from_record).collect());
                 }
                 _ => {}
             }
@@ -168,9 +224,13 @@ impl Layer<'_> {
                 (None, _) if !option::is_section(&path) => {
                     self.problem(key.line, option::unknown(&key.name, section));
                 }
-                (_, Value::Scalar(None)) => {}
+                (Some(Kind::Policy), Value::Null) => {
+                    let given = Given { text: "null".to_owned(), origin: Origin::Line(node.line) };
+                    self.raw.scalars.insert(path, given);
+                }
+                (_, Value::Scalar(None) | Value::Null) => {}
                 (_, Value::Mapping(entries)) if option::is_section(&path) => self.section(Some(&path), entries),
-                (Some(Kind::Scalar | Kind::Address | Kind::Secret), Value::Scalar(Some(text))) => {
+                (Some(Kind::Scalar | Kind::Policy | Kind::Address | Kind::Secret), Value::Scalar(Some(text))) => {
                     if let Some(given) = self.given(node.line, &text) {
                         self.raw.scalars.insert(path, given);
                     }
@@ -188,7 +248,7 @@ impl Layer<'_> {
     fn tables(&mut self, path: String, line: usize, value: Value) {
         let nodes = match value {
             Value::Sequence(nodes) => nodes,
-            one @ Value::Scalar(_) => vec![Node { line, value: one }],
+            one @ (Value::Scalar(_) | Value::Null) => vec![Node { line, value: one }],
             Value::Mapping(_) => {
                 return self.problem(line, format!("'{path}' is a list: write '- schema.table', one a line"));
             }
@@ -199,7 +259,7 @@ impl Layer<'_> {
 
     fn table(&mut self, path: &str, node: Node) -> Option<TableEntry> {
         match node.value {
-            Value::Scalar(Some(text)) => Some(TableEntry { pattern: self.given(node.line, &text)?, target: None }),
+            Value::Scalar(Some(text)) => Some(TableEntry::new(self.given(node.line, &text)?)),
             Value::Mapping(entries) if path == "tables" => self.table_with_fields(node.line, entries),
             _ => {
                 self.problem(node.line, format!("an entry of '{path}' is a name such as public.orders or public.*"));
@@ -209,29 +269,63 @@ impl Layer<'_> {
     }
 
     fn table_with_fields(&mut self, line: usize, entries: Vec<(Key, Node)>) -> Option<TableEntry> {
-        let mut fields = BTreeMap::new();
+        let mut columns = BTreeMap::new();
+        let mut others = Vec::with_capacity(entries.len());
         for (key, node) in entries {
-            let known = option::TABLE_FIELDS.iter().find(|field| **field == key.name);
-            match (known, node.value) {
-                (Some(field), Value::Scalar(Some(text))) => {
-                    fields.insert(*field, self.given(node.line, &text)?);
+            match node.value {
+                Value::Mapping(named) if key.name == "columns" => {
+                    for (column, node) in named {
+                        let Value::Mapping(entries) = node.value else {
+                            let what =
+                                format!("column '{}' takes fields: {}", column.name, option::COLUMN_FIELDS.join(", "));
+                            self.problem(node.line, what);
+                            continue;
+                        };
+                        columns.insert(column.name, self.fields("a column", option::COLUMN_FIELDS, entries));
+                    }
                 }
-                (Some(field), _) => self.problem(node.line, format!("'{field}' of a table takes one value")),
-                (None, _) => {
-                    let meant = option::nearest(&key.name, option::TABLE_FIELDS.iter().copied());
-                    let hint = meant.map_or_else(
-                        || format!("known are {}", option::TABLE_FIELDS.join(", ")),
-                        |meant| format!("did you mean '{meant}'?"),
-                    );
-                    self.problem(key.line, format!("'{}' is not an option of a table; {hint}", key.name));
+                _ if key.name == "columns" => {
+                    self.problem(node.line, "'columns' takes the names of columns, each with fields of its own");
                 }
+                value => others.push((key, Node { line: node.line, value })),
             }
         }
+        let mut fields = self.fields("a table", option::TABLE_FIELDS, others);
         let Some(pattern) = fields.remove("name") else {
             self.problem(line, "this table has no 'name'");
             return None;
         };
-        Some(TableEntry { pattern, target: fields.remove("as") })
+        let (target, on_unrepresentable) = (fields.remove("as"), fields.remove("on_unrepresentable"));
+        Some(TableEntry { pattern, target, on_unrepresentable, columns })
+    }
+
+    /// Fields that take one value each.
+    fn fields(&mut self, of: &str, known: &[&str], entries: Vec<(Key, Node)>) -> BTreeMap<String, Given> {
+        let mut fields = BTreeMap::new();
+        for (key, node) in entries {
+            let is_known = known.contains(&key.name.as_str());
+            let text = match node.value {
+                Value::Scalar(Some(text)) if is_known => text,
+                Value::Null if key.name == "on_unrepresentable" => "null".to_owned(),
+                _ if is_known => {
+                    self.problem(node.line, format!("'{}' of {of} takes one value", key.name));
+                    continue;
+                }
+                _ => {
+                    let meant = option::nearest(&key.name, known.iter().copied());
+                    let hint = meant.map_or_else(
+                        || format!("known are {}", known.join(", ")),
+                        |meant| format!("did you mean '{meant}'?"),
+                    );
+                    self.problem(key.line, format!("'{}' is not an option of {of}; {hint}", key.name));
+                    continue;
+                }
+            };
+            if let Some(given) = self.given(node.line, &text) {
+                fields.insert(key.name, given);
+            }
+        }
+        fields
     }
 
     fn given(&mut self, line: usize, text: &str) -> Option<Given> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use calve_core::{Error, ErrorKind, Result, TableName};
+use calve_core::{Error, ErrorKind, OnUnrepresentable, Result, TableName, TableRules, ValueRules};
 use calve_engine::{Policy, SchemaPolicies};
 use tracing::level_filters::LevelFilter;
 
@@ -13,6 +13,7 @@ use super::pattern::TablePattern;
 use super::problem::Problems;
 use super::raw::{Given, Raw, TableEntry};
 use super::reader::Reader;
+use super::rules;
 use super::secret::Secret;
 use super::units;
 use crate::database::Address;
@@ -130,10 +131,21 @@ pub(crate) enum LogFormat {
 /// Which tables of the source, and what they are called in the lake.
 #[derive(Debug, Default)]
 pub(crate) struct TableSelection {
-    pub(crate) include: Vec<(TablePattern, Option<TableName>)>,
+    pub(crate) include: Vec<Selected>,
     pub(crate) exclude: Vec<TablePattern>,
+    /// What becomes of values of tables that no entry is for.
+    on_unrepresentable: OnUnrepresentable,
     /// Of every table in the lake, where it is not named by the entry itself; else the source's schema.
     pub(crate) namespace: Option<String>,
+}
+
+/// An entry of the selection.
+#[derive(Clone, Debug)]
+pub(crate) struct Selected {
+    pub(crate) pattern: TablePattern,
+    /// The table in the lake, where the entry names one.
+    target: Option<TableName>,
+    rules: TableRules,
 }
 
 impl Settings {
@@ -259,9 +271,10 @@ impl TableSelection {
         if self.exclude.iter().any(|pattern| pattern.matches(table)) {
             return None;
         }
-        let (_, target) = self.include.iter().find(|(pattern, _)| pattern.matches(table))?;
+        let selected = self.include.iter().find(|selected| selected.pattern.matches(table))?;
         Some(
-            target
+            selected
+                .target
                 .clone()
                 .unwrap_or_else(|| TableName::new(self.namespace.as_ref().unwrap_or(&table.schema), &table.name)),
         )
@@ -269,14 +282,23 @@ impl TableSelection {
 
     /// Tables that are selected by their very name.
     pub(crate) fn named(&self) -> Vec<TableName> {
-        self.include.iter().filter_map(|(pattern, _)| pattern.exact()).collect()
+        self.include.iter().filter_map(|selected| selected.pattern.exact()).collect()
+    }
+
+    /// What was chosen for the values of each table. As for its name, the first entry that matches decides.
+    pub(crate) fn rules(&self) -> ValueRules {
+        let (include, on_unrepresentable) = (self.include.clone(), self.on_unrepresentable);
+        ValueRules::new(move |table| match include.iter().find(|selected| selected.pattern.matches(table)) {
+            Some(selected) => selected.rules.clone(),
+            None => TableRules { on_unrepresentable, ..TableRules::default() },
+        })
     }
 
     /// Every selected one of `tables` with its target, and what is wrong with the selection: two tables of one target, an
     /// entry that matches nothing.
     pub(crate) fn resolve(&self, tables: &[TableName]) -> (BTreeMap<TableName, TableName>, Vec<String>) {
         let mut wrong = Vec::new();
-        for (pattern, _) in &self.include {
+        for Selected { pattern, .. } in &self.include {
             if !tables.iter().any(|table| pattern.matches(table)) {
                 wrong.push(absent(pattern, tables));
             }
@@ -454,11 +476,16 @@ fn slot_name(text: &str) -> std::result::Result<String, String> {
 }
 
 fn read_tables(reader: &mut Reader<'_>) -> TableSelection {
-    let mut selection = TableSelection { namespace: reader.value("namespace", not_empty), ..TableSelection::default() };
+    let mut selection = TableSelection {
+        namespace: reader.value("namespace", not_empty),
+        on_unrepresentable: reader.value_or("on_unrepresentable", OnUnrepresentable::Error, rules::policy),
+        ..TableSelection::default()
+    };
     for entry in reader.tables("tables") {
         let Some(pattern) = pattern(reader, "tables", entry) else { continue };
         let target = entry.target.as_ref().and_then(|given| target(reader, &pattern, given));
-        selection.include.push((pattern, target));
+        let rules = rules::of_entry(reader, entry, selection.on_unrepresentable, pattern.exact().is_some());
+        selection.include.push(Selected { pattern, target, rules });
     }
     for entry in reader.tables("exclude") {
         selection.exclude.extend(pattern(reader, "exclude", entry));

@@ -221,3 +221,40 @@ fn secrets_are_in_no_problem_and_no_debug_output() {
     let (settings, _) = read(FULL, Raw::default());
     assert!(!format!("{settings:?}").contains("hunter2"), "{settings:?}");
 }
+
+#[test]
+fn rules_for_values_are_those_of_the_first_entry_that_matches() {
+    use calve_core::OnUnrepresentable::{Clamp, Error, Null};
+    let yaml = "source: postgres://u@h/d
+into: lake
+on_unrepresentable: null
+tables:
+  - {name: public.strict, on_unrepresentable: error, columns: {At: {on_unrepresentable: clamp}}}
+  - {name: 'public.a*', on_unrepresentable: clamp}
+  - public.*
+";
+    let policies = |settings: &Settings| {
+        let rules = settings.tables.rules();
+        ["strict", "again", "other"].map(|name| {
+            let rules = rules.table(&TableName::new("public", name));
+            (rules.policy("At", false), rules.policy("at", false), rules.policy("At", true), rules.of_this_table)
+        })
+    };
+    let expected = [(Clamp, Error, Error, true), (Clamp, Clamp, Error, false), (Null, Null, Error, false)];
+    let (settings, problems) = read(yaml, Raw::default());
+    assert_eq!(problems, Vec::<String>::new());
+    assert_eq!(policies(&settings), expected);
+    // What is remembered says the same.
+    let mut problems = Problems::default();
+    let again = Settings::read(Raw::from_record(&settings.raw.to_record()), None, &mut problems);
+    assert_eq!((problems.lines(), policies(&again)), (Vec::new(), expected));
+    // Tables that flags name keep the rules that the file has for them.
+    let mut flags = Raw::default();
+    flags.set_table_flags("tables", "--table", vec!["public.strict".to_owned(), "public.again".to_owned()]);
+    let (settings, problems) = read(yaml, flags);
+    assert_eq!(
+        (problems, policies(&settings)[..2].to_vec()),
+        (Vec::new(), vec![expected[0], (Clamp, Clamp, Error, true)])
+    );
+    assert_eq!(settings.tables.target(&table("public.other")), None);
+}

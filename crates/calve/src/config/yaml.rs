@@ -19,8 +19,10 @@ pub(super) struct Node {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Text as written, quotes and escapes resolved. None for an empty value, `~` and `null`.
+    /// Text as written, quotes and escapes resolved. None for an empty value and `~`.
     Scalar(Option<String>),
+    /// The word `null`, which is a value to some options.
+    Null,
     Sequence(Vec<Node>),
     Mapping(Vec<(Key, Node)>),
 }
@@ -75,10 +77,11 @@ impl<'a> Reader<'a> {
             return Err(problem(line, format!("nested more than {MAX_DEPTH} deep")));
         }
         let value = match event {
-            Event::Scalar(text, style, ..) => {
-                let absent = style == ScalarStyle::Plain && matches!(text.as_ref(), "" | "~" | "null");
-                Value::Scalar((!absent).then(|| text.into_owned()))
-            }
+            Event::Scalar(text, style, ..) => match text.as_ref() {
+                "" | "~" if style == ScalarStyle::Plain => Value::Scalar(None),
+                "null" if style == ScalarStyle::Plain => Value::Null,
+                _ => Value::Scalar(Some(text.into_owned())),
+            },
             Event::SequenceStart(..) => Value::Sequence(self.sequence(depth)?),
             Event::MappingStart(..) => Value::Mapping(self.mapping(depth)?),
             Event::Alias(_) => return Err(problem(line, "YAML aliases are not supported; write the value out")),
@@ -133,14 +136,16 @@ mod tests {
 
     #[test]
     fn a_document_keeps_its_lines_and_its_text() {
-        let node = parse("# head\nname: shop\ntables:\n  - public.*\n  - 'a: b'\nretries: 007\nnone: ~\n").unwrap();
+        let node = parse("# head\nname: shop\ntables:\n  - public.*\n  - 'a: b'\nretries: 007\nnone: ~\nword: null\n")
+            .unwrap();
         let Value::Mapping(entries) = node.value else { panic!("not a mapping") };
         let keys: Vec<_> = entries.iter().map(|(key, _)| (key.line, key.name.as_str())).collect();
-        assert_eq!(keys, [(2, "name"), (3, "tables"), (6, "retries"), (7, "none")]);
+        assert_eq!(keys, [(2, "name"), (3, "tables"), (6, "retries"), (7, "none"), (8, "word")]);
         assert_eq!(entries[0].1, scalar(2, "shop"));
         assert_eq!(entries[1].1.value, Value::Sequence(vec![scalar(4, "public.*"), scalar(5, "a: b")]));
         assert_eq!(entries[2].1, scalar(6, "007"));
         assert_eq!(entries[3].1.value, Value::Scalar(None));
+        assert_eq!(entries[4].1.value, Value::Null);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Rows of an event into the buffer of a sink: each cell goes from the event's bytes straight into its column.
 
-use calve_core::{BufferFull, ChangeSink, ColumnBuffer, RowBuffer, RowOp, StopReason, TableIndex, show_key};
+use calve_core::{
+    BufferFull, ChangeSink, ColumnBuffer, RowBuffer, RowOp, StopReason, Substitute, Substituted, TableIndex, show_key,
+};
 
 use super::cell::{Kind, Scratch};
 use super::plan::{ColumnPlan, RowPlan, Target};
 use super::rows::{RowsEvent, RowsKind};
 use super::value::CellError;
 use super::wire::{Bits, Malformed, Reader};
-use crate::conversions::refused_zero_date;
+use crate::conversions::{refused_zero_date, tell_substituted};
 
 const WHAT: &str = "a row";
 
@@ -45,8 +47,8 @@ impl From<Malformed> for Fault {
 #[derive(Default)]
 struct Work<'a> {
     scratch: Scratch,
-    /// Zero dates of the present row that became NULL.
-    zero_dates: u32,
+    /// Values of the present row that others took the place of.
+    substituted: Substituted,
     /// Cells of the key before an update, by place in the key.
     old_key: Vec<&'a [u8]>,
     /// Documents before an update, in the order of their columns.
@@ -101,13 +103,13 @@ impl RowPlan {
         work: &mut Work<'a>,
         buffer: &mut RowBuffer,
     ) -> Result<(), Fault> {
-        work.zero_dates = 0;
+        work.substituted = Substituted::default();
         let op = match rows.kind {
             RowsKind::Insert => {
                 self.cells(reader, rows.after(), |column, cell| match &column.target {
                     Some(target) => {
                         let out = buffer.image(target.index);
-                        self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out)
+                        self.push(target, cell, &mut work.scratch, &mut work.substituted, out)
                     }
                     None => Ok(()),
                 })?;
@@ -117,7 +119,7 @@ impl RowPlan {
                 self.cells(reader, rows.before(), |column, cell| match &column.target {
                     Some(target @ Target { key: Some(key), .. }) => {
                         let out = buffer.old_key(*key);
-                        self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out)
+                        self.push(target, cell, &mut work.scratch, &mut work.substituted, out)
                     }
                     _ => Ok(()),
                 })?;
@@ -125,9 +127,7 @@ impl RowPlan {
             }
             RowsKind::Update => self.update(rows, reader, work, buffer)?,
         };
-        for _ in 0..work.zero_dates {
-            buffer.note_nulled();
-        }
+        buffer.note_substituted(work.substituted);
         buffer.finish_row(op);
         Ok(())
     }
@@ -174,7 +174,7 @@ impl RowPlan {
                     Kind::push_json_diff(before, diff, &mut work.scratch, out)
                         .map_err(|error| Fault::Cell { column: target.index, error })
                 }
-                cell => self.push(target, cell, &mut work.scratch, &mut work.zero_dates, out),
+                cell => self.push(target, cell, &mut work.scratch, &mut work.substituted, out),
             }
         })?;
         if same_key {
@@ -183,18 +183,18 @@ impl RowPlan {
         let keys = self.columns.iter().filter_map(|column| column.target.as_ref());
         for (target, key) in keys.filter_map(|target| target.key.map(|key| (target, key))) {
             let cell = work.old_key.get(key).copied();
-            self.push(target, cell, &mut work.scratch, &mut work.zero_dates, buffer.old_key(key))?;
+            self.push(target, cell, &mut work.scratch, &mut work.substituted, buffer.old_key(key))?;
         }
         Ok(RowOp::UpdateFrom)
     }
 
-    /// Appends a cell, with NULL in place of a zero date where that may be.
+    /// Appends a cell, with something else in its place where it cannot be held and a rule says what.
     fn push(
         &self,
         target: &Target,
         cell: Option<&[u8]>,
         scratch: &mut Scratch,
-        zero_dates: &mut u32,
+        substituted: &mut Substituted,
         out: &mut ColumnBuffer,
     ) -> Result<(), Fault> {
         let may_be_null = target.nullable && target.key.is_none();
@@ -208,8 +208,14 @@ impl RowPlan {
         match target.kind.push(bytes, scratch, out) {
             Err(CellError::ZeroDate) if may_be_null && self.zero_dates.become_null() => {
                 out.push_null();
-                *zero_dates += 1;
+                substituted.count(Substitute::Null);
                 self.tell_zero_date(target);
+                Ok(())
+            }
+            Err(error @ CellError::Unrepresentable { what, nearest }) => {
+                let substitute = target.rule.append(nearest, out);
+                substituted.count(substitute.ok_or(Fault::Cell { column: target.index, error })?);
+                tell_substituted(&target.rule, &self.schema, target.index, what);
                 Ok(())
             }
             pushed => pushed.map_err(|error| Fault::Cell { column: target.index, error }),
@@ -337,7 +343,9 @@ impl RowPlan {
         };
         match fault {
             Fault::Wire(error) => error.into(),
-            Fault::Cell { column, error: CellError::Unrepresentable { what } } => unrepresentable(column, what, key()),
+            Fault::Cell { column, error: CellError::Unrepresentable { what, .. } } => {
+                unrepresentable(column, what, key())
+            }
             Fault::Cell { column, error: CellError::ZeroDate } => {
                 unrepresentable(column, refused_zero_date(is_key(column)), key())
             }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use calve_core::{Column, TableSchema};
+use calve_core::{CellRule, Column, TableSchema};
 
 use super::Flavour;
 use super::cell::{Kind, Length};
@@ -16,7 +16,7 @@ use super::native::DeclaredType;
 use super::table_map::{TableMap, code};
 use super::value::Labels;
 use crate::charset::Charset;
-use crate::conversions::ZeroDates;
+use crate::conversions::{Conversions, ZeroDates};
 
 /// The log's shape of a table is not that of its schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +59,8 @@ pub(super) struct Target {
     /// Its place in the key.
     pub(super) key: Option<usize>,
     pub(super) nullable: bool,
+    /// What becomes of a value that its type in the lake cannot hold.
+    pub(super) rule: CellRule,
     /// A zero date of it became NULL.
     had_zero_date: AtomicBool,
 }
@@ -93,10 +95,16 @@ impl RowPlan {
         Ok(Self { schema: Arc::clone(schema), columns, documents, zero_dates: ZeroDates::default() })
     }
 
-    /// With another rule for zero dates than that they become NULL.
+    /// With the pipeline's rules. Without, zero dates become NULL, and nothing else takes the place of a value.
     #[must_use]
-    pub(crate) fn with_zero_dates(self, zero_dates: ZeroDates) -> Self {
-        Self { zero_dates, ..self }
+    pub(crate) fn with_conversions(mut self, conversions: &Conversions) -> Self {
+        let mut rules = conversions.rules.cells(&self.schema);
+        for target in self.columns.iter_mut().filter_map(|column| column.target.as_mut()) {
+            if let Some(rule) = rules.get_mut(target.index) {
+                target.rule = std::mem::take(rule);
+            }
+        }
+        Self { zero_dates: conversions.zero_dates.clone(), ..self }
     }
 
     /// A zero date of the column became NULL.
@@ -139,6 +147,7 @@ impl RowPlan {
             kind,
             key: schema.key.iter().position(|key| *key == index),
             nullable: column.nullable,
+            rule: CellRule::default(),
             had_zero_date: AtomicBool::new(false),
         })
     }

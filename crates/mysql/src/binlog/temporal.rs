@@ -6,7 +6,7 @@
 
 use calve_core::ColumnBuffer;
 
-use super::value::{CellError, malformed, unrepresentable};
+use super::value::{CellError, beyond, malformed};
 use super::wire::{uint_be, uint_le};
 
 const DAY_US: i64 = 86_400_000_000;
@@ -38,12 +38,17 @@ pub(crate) fn push_date(date: DateParts, out: &mut ColumnBuffer) -> Result<(), C
 
 /// Appends a `DATETIME`, or a `TIMESTAMP` read in UTC.
 pub(crate) fn push_datetime(date: DateParts, time: TimeParts, out: &mut ColumnBuffer) -> Result<(), CellError> {
-    let midnight = i64::from(days(date)?) * DAY_US;
     let time = microseconds(time)?;
     if !(0..DAY_US).contains(&time) {
         return Err(malformed("a time of a day"));
     }
-    out.push_i64(midnight + time);
+    let days = days(date).map_err(|error| match error {
+        CellError::Unrepresentable { what, nearest: Some(day) } => {
+            beyond(what, day * i128::from(DAY_US) + i128::from(time))
+        }
+        error => error,
+    })?;
+    out.push_i64(i64::from(days) * DAY_US + time);
     Ok(())
 }
 
@@ -63,13 +68,13 @@ pub(crate) fn push_instant(seconds: u32, microsecond: u32, out: &mut ColumnBuffe
 pub(crate) fn push_time(time: TimeParts, out: &mut ColumnBuffer) -> Result<(), CellError> {
     match microseconds(time)? {
         time @ 0..DAY_US => out.push_i64(time),
-        ..0 => return Err(unrepresentable("a negative TIME, which is no time of a day")),
-        _ => return Err(unrepresentable("a TIME of 24:00:00 or more, which is no time of a day")),
+        ..0 => return Err(beyond("a negative TIME, which is no time of a day", 0)),
+        _ => return Err(beyond("a TIME of 24:00:00 or more, which is no time of a day", (DAY_US - 1).into())),
     }
     Ok(())
 }
 
-/// Days since 1970-01-01.
+/// Days since 1970-01-01. Nearest to a day that its month does not have is the month's last.
 fn days(date: DateParts) -> Result<i32, CellError> {
     let DateParts { year, month, day } = date;
     if month == 0 || day == 0 {
@@ -83,7 +88,7 @@ fn days(date: DateParts) -> Result<i32, CellError> {
     let next = if month == 12 { first_of_month(year + 1, 1) } else { first_of_month(year, month + 1) };
     // Under ALLOW_INVALID_DATES the server checks no more than that the day is 31 at most.
     if i32::from(day) > next - first {
-        return Err(unrepresentable("a date that is in no calendar, such as February 31st"));
+        return Err(beyond("a date that is in no calendar, such as February 31st", (next - 1).into()));
     }
     Ok(first + i32::from(day) - 1)
 }
@@ -262,7 +267,7 @@ mod tests {
             (9999, 12, 31, Ok(2_932_896)),
             (1000, 1, 1, Ok(-354_285)),
             (0, 1, 1, Ok(-719_528)),
-            (1900, 2, 29, Err(unrepresentable("a date that is in no calendar, such as February 31st"))),
+            (1900, 2, 29, Err(beyond("a date that is in no calendar, such as February 31st", -25_509))),
             (2004, 0, 1, Err(CellError::ZeroDate)),
             (2004, 1, 0, Err(CellError::ZeroDate)),
             (0, 0, 0, Err(CellError::ZeroDate)),

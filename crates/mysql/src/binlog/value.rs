@@ -13,9 +13,9 @@ use crate::charset::Charset;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CellError {
     /// The value is right, but the column's type in the lake cannot hold it. `what` names the kind of value, and nothing of
-    /// the row: it is fit for logs.
+    /// the row: it is fit for logs. `nearest` is the value nearest to it that the type holds, as its number; None where none is.
     #[error("{what}")]
-    Unrepresentable { what: &'static str },
+    Unrepresentable { what: &'static str, nearest: Option<i128> },
     /// A date of which the year, the month or the day is zero as no calendar has it. NULL takes its place where it may.
     #[error("a zero date")]
     ZeroDate,
@@ -28,7 +28,12 @@ pub(crate) enum CellError {
 }
 
 pub(crate) const fn unrepresentable(what: &'static str) -> CellError {
-    CellError::Unrepresentable { what }
+    CellError::Unrepresentable { what, nearest: None }
+}
+
+/// As [`unrepresentable`], of a value that has a nearest one.
+pub(crate) const fn beyond(what: &'static str, nearest: i128) -> CellError {
+    CellError::Unrepresentable { what, nearest: Some(nearest) }
 }
 
 pub(crate) const fn malformed(expected: &'static str) -> CellError {
@@ -55,7 +60,10 @@ pub(crate) fn push_signed(value: i64, long: bool, out: &mut ColumnBuffer) -> Res
 pub(crate) fn push_flag(value: i64, out: &mut ColumnBuffer) -> Result<(), CellError> {
     match value {
         0 | 1 => out.push_bool(value == 1),
-        _ => return Err(unrepresentable("a TINYINT other than 0 and 1, which no boolean can hold")),
+        _ => {
+            const OTHER: &str = "a TINYINT other than 0 and 1, which no boolean can hold";
+            return Err(beyond(OTHER, (value > 0).into()));
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Column, NativeType, SchemaChange, TableSchema};
+use calve_core::{Column, NativeType, SchemaChange, TableRules, TableSchema};
 
 use super::change::{Alteration, TableChange};
 use super::conversion;
@@ -16,10 +16,12 @@ use crate::types::{self, Unsupported, attribute};
 
 /// Where an ALTER TABLE ran.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Session {
+pub(crate) struct Session<'a> {
     pub(crate) flavour: Flavour,
     /// As the pipeline's [`Conversions`] have it.
     pub(crate) tinyint1_as_boolean: bool,
+    /// The pipeline's for the table; None: it has none.
+    pub(crate) rules: Option<&'a TableRules>,
     /// A value that does not fit makes the statement fail.
     pub(crate) strict: bool,
 }
@@ -38,7 +40,7 @@ struct Draft<'a> {
 impl Alteration {
     /// The change of the schema; None where nothing changes. An error says what in the statement cannot be judged, in words that
     /// follow "it is not known what it does: ".
-    pub(crate) fn apply(&self, schema: &TableSchema, session: Session) -> Result<Option<SchemaChange>, String> {
+    pub(crate) fn apply(&self, schema: &TableSchema, session: Session<'_>) -> Result<Option<SchemaChange>, String> {
         if let Some(column) = schema.columns.iter().find(|column| column.id == 0 && !self.changes.is_empty()) {
             return Err(format!("column {} has no number, as the table was read by an older version", column.name));
         }
@@ -63,7 +65,7 @@ fn same(a: &str, b: &str) -> bool {
 struct Table<'a> {
     alteration: &'a Alteration,
     schema: &'a TableSchema,
-    session: Session,
+    session: Session<'a>,
 }
 
 impl<'a> Table<'a> {
@@ -227,6 +229,10 @@ impl<'a> Table<'a> {
         Conversions { tinyint1_as_boolean: self.session.tinyint1_as_boolean, ..Conversions::default() }
     }
 
+    fn rules(&self) -> TableRules {
+        self.session.rules.cloned().unwrap_or_default()
+    }
+
     fn defined(&self, definition: &Definition, table: Option<&str>, in_key: bool) -> Result<Column, String> {
         let flavour = self.session.flavour;
         let catalog = definition.ty.in_catalog(flavour, table)?;
@@ -237,7 +243,8 @@ impl<'a> Table<'a> {
             (attribute::GENERATED, definition.generated),
         ];
         let attributes: Vec<&str> = attributes.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| *name).collect();
-        types::column(flavour, &self.conversions(), &definition.name, &catalog, &attributes, in_key).map_err(
+        let rules = self.rules();
+        types::column(flavour, &self.conversions(), &rules, &definition.name, &catalog, &attributes, in_key).map_err(
             |Unsupported(what)| format!("column {} is {what}, which the lake has no type for", definition.name),
         )
     }
@@ -249,7 +256,8 @@ impl<'a> Table<'a> {
             .and_then(|ty| ty.in_catalog(self.session.flavour, None).ok())
             .ok_or_else(not_known)?;
         let attributes: Vec<&str> = before.native.attributes.iter().map(String::as_str).collect();
-        types::column(self.session.flavour, &self.conversions(), &before.name, &catalog, &attributes, in_key)
+        let (flavour, rules) = (self.session.flavour, self.rules());
+        types::column(flavour, &self.conversions(), &rules, &before.name, &catalog, &attributes, in_key)
             .map_err(|_| not_known())
     }
 

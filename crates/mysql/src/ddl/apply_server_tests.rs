@@ -293,7 +293,8 @@ impl Followed {
             };
             for effect in effects_of(&statement, &[table("d.t")]) {
                 let DdlEffect::Altered { alteration, .. } = effect else { panic!("{version}: {sql}: {effect:?}") };
-                let session = Session { flavour: self.server.flavour, tinyint1_as_boolean: false, strict: true };
+                let session =
+                    Session { flavour: self.server.flavour, tinyint1_as_boolean: false, rules: None, strict: true };
                 match alteration.apply(&self.schema, session) {
                     Ok(None) => {}
                     Ok(Some(change)) => {

@@ -1,16 +1,25 @@
-use calve_core::{Evolution, SchemaChange, TableSchema};
+use calve_core::{Evolution, SchemaChange, TableRules, TableSchema};
 
 use super::tests::table;
 use super::*;
 use crate::conversions::Conversions;
 use crate::types::{self, CatalogType, attribute};
 
-const STRICT: Session = Session { flavour: Flavour::MySql, tinyint1_as_boolean: false, strict: true };
+const STRICT: Session<'_> = Session { flavour: Flavour::MySql, tinyint1_as_boolean: false, rules: None, strict: true };
 
 /// `d.t` with the key `id` and these columns, of a table of utf8mb4.
 fn schema(flavour: Flavour, columns: &str) -> TableSchema {
     let ty = CatalogType { data_type: "int".into(), column_type: "int".into(), ..CatalogType::default() };
-    let id = types::column(flavour, &Conversions::default(), "id", &ty, &[attribute::NOT_NULL], true).unwrap();
+    let id = types::column(
+        flavour,
+        &Conversions::default(),
+        &TableRules::default(),
+        "id",
+        &ty,
+        &[attribute::NOT_NULL],
+        true,
+    )
+    .unwrap();
     let columns_so_far = vec![calve_core::Column { id: 1, ..id }];
     let character_set = Some("utf8mb4".to_owned());
     let key = TableSchema {

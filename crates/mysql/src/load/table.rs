@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use calve_core::{
-    ColumnBuffer, Error, ErrorKind, Finding, RowBuffer, RowOp, StopReason, TableName, TableSchema, show_key,
+    CellRule, ColumnBuffer, Error, ErrorKind, Finding, RowBuffer, RowOp, StopReason, Substitute, Substituted,
+    TableName, TableSchema, show_key,
 };
 use mysql_async::{Row, Value};
 
 use super::cell::{Fault, Kind};
 use super::cut::{Cutter, Range};
-use crate::conversions::{ZeroDates, refused_zero_date};
+use crate::conversions::{ZeroDates, refused_zero_date, tell_substituted};
 use crate::describe::catalog::CatalogTable;
 use crate::describe::missing;
 use crate::server::Server;
@@ -21,6 +22,7 @@ pub(super) struct LoadTable {
     pub(super) schema: Arc<TableSchema>,
     pub(super) estimated_rows: Option<u64>,
     kinds: Vec<Kind>,
+    rules: Vec<CellRule>,
     zero_dates: ZeroDates,
     pub(super) cutter: Cutter,
 }
@@ -55,7 +57,8 @@ impl LoadTable {
         })?;
         let cutter = Cutter::of(&found, &schema, piece_rows);
         let zero_dates = server.conversions.zero_dates.clone();
-        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, zero_dates, cutter })
+        let rules = server.conversions.rules.cells(&schema);
+        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, rules, zero_dates, cutter })
     }
 
     pub(super) fn select(&self, range: &Range) -> String {
@@ -71,17 +74,19 @@ impl LoadTable {
         buffer: &mut RowBuffer,
     ) -> std::result::Result<usize, PieceFault> {
         let mut bytes = 0;
+        let mut substituted = Substituted::default();
         for (at, kind) in self.kinds.iter().enumerate() {
             let value = row.as_ref(at).unwrap_or(&Value::NULL);
             bytes += match value {
                 Value::Bytes(value) => value.len() + 4,
                 _ => 8,
             };
-            if let Err(fault) = self.push_cell(row, at, *kind, scratch, buffer) {
+            if let Err(fault) = self.push_cell(row, at, *kind, scratch, &mut substituted, buffer) {
                 buffer.discard_row();
                 return Err(fault);
             }
         }
+        buffer.note_substituted(substituted);
         buffer.finish_row(RowOp::Insert);
         Ok(bytes)
     }
@@ -92,6 +97,7 @@ impl LoadTable {
         at: usize,
         kind: Kind,
         scratch: &mut Vec<u8>,
+        substituted: &mut Substituted,
         buffer: &mut RowBuffer,
     ) -> std::result::Result<(), PieceFault> {
         let nullable = self.schema.columns.get(at).is_some_and(|column| column.nullable);
@@ -108,13 +114,23 @@ impl LoadTable {
             Ok(()) => Ok(()),
             Err(Fault::ZeroDate) if nullable && self.zero_dates.become_null() => {
                 out.push_null();
-                buffer.note_nulled();
+                substituted.count(Substitute::Null);
                 let name = self.schema.columns.get(at).map_or("", |column| &column.name);
                 self.zero_dates.tell(&self.schema.table, name);
                 Ok(())
             }
             Err(Fault::ZeroDate) => Err(self.stop(row, at, refused_zero_date(self.schema.key.contains(&at)))),
-            Err(Fault::Unrepresentable { what }) => Err(self.stop(row, at, what)),
+            Err(Fault::Unrepresentable { what, nearest }) => {
+                let rule = self.rules.get(at);
+                match rule.and_then(|rule| Some((rule, rule.append(nearest, out)?))) {
+                    Some((rule, substitute)) => {
+                        substituted.count(substitute);
+                        tell_substituted(rule, &self.schema, at, what);
+                        Ok(())
+                    }
+                    None => Err(self.stop(row, at, what)),
+                }
+            }
             Err(Fault::Full(_)) => Err(PieceFault::Full),
             Err(fault @ Fault::Malformed { .. }) => {
                 let (table, column) = (&self.schema.table, self.column(at));

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use calve_core::TableName;
+use calve_core::{TableName, ValueRules};
 
 use crate::describe::missing;
 use crate::relation::Relation;
 use calve_core::Finding;
 
 /// The findings about the tables.
-pub(super) fn check(relations: &[Relation], tables: &[TableName]) -> Vec<Finding> {
+pub(super) fn check(relations: &[Relation], tables: &[TableName], rules: &ValueRules) -> Vec<Finding> {
     let mut findings = Vec::new();
     let found: BTreeSet<&TableName> = relations.iter().map(|relation| &relation.table).collect();
     findings.extend(tables.iter().filter(|table| !found.contains(table)).map(missing));
     findings.extend(relations.iter().flat_map(Relation::findings));
+    findings.extend(relations.iter().flat_map(|relation| relation.rule_findings(rules)));
     partitions_beside_their_table(relations, &mut findings);
     names_that_differ_in_case(tables, &mut findings);
     findings

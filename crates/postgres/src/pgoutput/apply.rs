@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use calve_core::{
     ChangeSink, Error, ErrorKind, Lsn, Position, Result, RowOp, SchemaChange, SourceTable, StopReason, TableIndex,
-    TableSchema, TransactionPoint,
+    TableSchema, TransactionPoint, ValueRules,
 };
 use calve_spool::Spools;
 
@@ -37,6 +37,7 @@ pub(crate) struct Decoder {
     wants_text: bool,
     /// What was looked up of relations, by oid.
     looked_up: HashMap<u32, LookedUp>,
+    rules: ValueRules,
 }
 
 /// What the catalog says of a relation, when its description comes.
@@ -49,7 +50,7 @@ pub(crate) struct LookedUp {
 
 impl Decoder {
     /// What is sent of transactions in progress is put aside in `spools`.
-    pub(crate) fn new(tables: &[SourceTable], binary: bool, spools: Spools) -> Self {
+    pub(crate) fn new(tables: &[SourceTable], binary: bool, spools: Spools, rules: ValueRules) -> Self {
         Self {
             tables: tables.to_vec(),
             relations: Vec::new(),
@@ -60,6 +61,7 @@ impl Decoder {
             binary,
             wants_text: false,
             looked_up: HashMap::new(),
+            rules,
         }
     }
 
@@ -183,7 +185,8 @@ impl Decoder {
             None => no_schema(),
         };
         let looked_up = self.looked_up.remove(&relation.oid).unwrap_or_default();
-        let known = Known::new(relation, table, &schema, looked_up.primary_key.as_deref(), looked_up.attributes)
+        let LookedUp { primary_key, attributes } = looked_up;
+        let known = Known::new(relation, table, &schema, primary_key.as_deref(), attributes, &self.rules)
             .map_err(|error| malformed(&error))?;
         let place = *self.places.entry(known.oid).or_insert(self.relations.len());
         match self.relations.get_mut(place) {
@@ -302,7 +305,7 @@ fn stop_reason(plan: &RowPlan, change: &Change<'_>, fault: Fault) -> Result<Stop
     let is_key = |column: usize| plan.columns.get(column).is_some_and(|column| column.key.is_some());
     let key = || key_text(plan, change.key_row());
     match fault {
-        Fault::Cell { column, error: CellError::Unrepresentable { what } } => Ok(StopReason {
+        Fault::Cell { column, error: CellError::Unrepresentable { what, .. } } => Ok(StopReason {
             state: "unrepresentable value".into(),
             detail: format!("column {} of the row with {} holds {what}", name(column), key()),
             remedy: format!("change the value in Postgres, then run `calve reload {table}`"),

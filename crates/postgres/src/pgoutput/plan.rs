@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use calve_core::{SchemaChange, StopReason, TableIndex, TableName, TableSchema};
+use calve_core::{CellRule, SchemaChange, StopReason, TableIndex, TableName, TableSchema, ValueRules};
 
 use super::message::{Malformed, Relation};
 use super::reshape::reshape;
@@ -18,22 +18,24 @@ pub(super) struct RowPlan {
 }
 
 /// How the cells of one column are decoded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ColumnPlan {
     pub(super) kind: CellKind,
     /// Its place in the key.
     pub(super) key: Option<usize>,
     pub(super) nullable: bool,
+    pub(super) rule: CellRule,
 }
 
 impl RowPlan {
-    pub(super) fn new(schema: Arc<TableSchema>) -> Self {
-        let plan = |(index, column)| ColumnPlan {
+    pub(super) fn new(schema: Arc<TableSchema>, rules: &ValueRules) -> Self {
+        let plan = |(index, (column, rule))| ColumnPlan {
             kind: CellKind::plan(column),
             key: schema.key.iter().position(|key| *key == index),
             nullable: column.nullable,
+            rule,
         };
-        let columns = schema.columns.iter().enumerate().map(plan).collect();
+        let columns = schema.columns.iter().zip(rules.cells(&schema)).enumerate().map(plan).collect();
         Self { schema, columns }
     }
 }
@@ -45,6 +47,7 @@ pub(super) struct Known {
     /// The followed table whose rows these are; None: nobody wants them.
     pub(super) table: Option<TableIndex>,
     described: Described,
+    rules: ValueRules,
     /// The plan for the schema that the table's rows have now, or why the relation's rows no longer have it.
     pub(super) plan: Result<RowPlan, (Arc<TableSchema>, Mismatch)>,
 }
@@ -94,6 +97,7 @@ impl Known {
         schema: &Arc<TableSchema>,
         primary_key: Option<&[String]>,
         attributes: Arc<[Attribute]>,
+        rules: &ValueRules,
     ) -> Result<Self, Malformed> {
         // pgoutput writes an empty schema name for pg_catalog.
         let namespace = if relation.schema.is_empty() { "pg_catalog" } else { relation.schema };
@@ -114,8 +118,8 @@ impl Known {
             columns: columns.collect(),
         };
         let described = Described { oid: relation.oid, shape, attributes };
-        let plan = plan(&described, schema);
-        Ok(Self { oid: relation.oid, table, described, plan })
+        let plan = plan(&described, schema, rules);
+        Ok(Self { oid: relation.oid, table, described, rules: rules.clone(), plan })
     }
 
     /// Makes sure that the plan is for rows of this schema.
@@ -125,12 +129,16 @@ impl Known {
             Err((schema, _)) => schema,
         };
         if !Arc::ptr_eq(planned, schema) {
-            self.plan = plan(&self.described, schema);
+            self.plan = plan(&self.described, schema, &self.rules);
         }
     }
 }
 
-fn plan(known: &Described, schema: &Arc<TableSchema>) -> Result<RowPlan, (Arc<TableSchema>, Mismatch)> {
+fn plan(
+    known: &Described,
+    schema: &Arc<TableSchema>,
+    rules: &ValueRules,
+) -> Result<RowPlan, (Arc<TableSchema>, Mismatch)> {
     let stop = |detail| (Arc::clone(schema), Mismatch::Stop(StopReason::schema_changed(&schema.table, detail)));
     if let Some(detail) = other_table(known, schema) {
         return Err(stop(detail));
@@ -143,7 +151,7 @@ fn plan(known: &Described, schema: &Arc<TableSchema>) -> Result<RowPlan, (Arc<Ta
         },
         Ok(None) => match identity_difference(&known.shape, schema) {
             Some(detail) => Err(stop(detail)),
-            None => Ok(RowPlan::new(Arc::clone(schema))),
+            None => Ok(RowPlan::new(Arc::clone(schema), rules)),
         },
     }
 }

@@ -1,10 +1,10 @@
 //! One row from the wire into a row buffer.
 
-use calve_core::{ColumnBuffer, RowBuffer, RowOp};
+use calve_core::{ColumnBuffer, RowBuffer, RowOp, Substitute, Substituted};
 
 use super::message::{Cell, Malformed, OldTuple, Tuple};
 use super::plan::{ColumnPlan, RowPlan};
-use crate::cell::CellError;
+use crate::cell::{CellError, substitute};
 
 /// Why a row could not be appended. The buffer holds a half-finished entry then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,15 +83,17 @@ fn push_image<'a>(plan: &RowPlan, row: Tuple<'a>, before: &Before<'a>, buffer: &
     check_count(plan, row)?;
     let mut cells = row.cells();
     let mut left_out = false;
+    let mut substituted = Substituted::default();
     for (index, (column, out)) in plan.columns.iter().zip(buffer.images_mut()).enumerate() {
         if let Some(cell) = before.known(column, index, cells.next()?)? {
-            push(column, index, cell, out)?;
+            push(plan, column, index, cell, out, &mut substituted)?;
         } else {
             out.push_null();
             left_out = true;
         }
     }
     cells.end()?;
+    buffer.note_substituted(substituted);
     if left_out {
         let mut cells = row.cells();
         for (index, column) in plan.columns.iter().enumerate() {
@@ -109,7 +111,7 @@ fn push_old_key(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Re
     for (index, column) in plan.columns.iter().enumerate() {
         let cell = cells.next()?;
         if let Some(key) = column.key {
-            push(column, index, cell, buffer.old_key(key))?;
+            push(plan, column, index, cell, buffer.old_key(key), &mut Substituted::default())?;
         }
     }
     Ok(())
@@ -143,7 +145,15 @@ impl<'a> Before<'a> {
     }
 }
 
-fn push(column: &ColumnPlan, index: usize, cell: Cell<'_>, out: &mut ColumnBuffer) -> Result<(), Fault> {
+/// Nothing takes the place of a value in a key. Where NULL is to, and may not be in the column yet, it is as if NULL had come.
+fn push(
+    plan: &RowPlan,
+    column: &ColumnPlan,
+    index: usize,
+    cell: Cell<'_>,
+    out: &mut ColumnBuffer,
+    substituted: &mut Substituted,
+) -> Result<(), Fault> {
     let pushed = match cell {
         Cell::Text(bytes) => column.kind.text(bytes, out),
         Cell::Binary(bytes) => column.kind.binary(bytes, out),
@@ -154,7 +164,15 @@ fn push(column: &ColumnPlan, index: usize, cell: Cell<'_>, out: &mut ColumnBuffe
         Cell::Null => return Err(Fault::Null { column: index }),
         Cell::Unchanged => return Err(Fault::Unchanged { column: index }),
     };
-    pushed.map_err(|error| Fault::Cell { column: index, error })
+    let Err(error) = pushed else { return Ok(()) };
+    if let CellError::Unrepresentable { nearest, .. } = error
+        && column.rule.substitute(nearest) == Some(Substitute::Null)
+        && !column.nullable
+    {
+        return Err(Fault::Null { column: index });
+    }
+    substitute(error, &column.rule, (&plan.schema, index), out, substituted)
+        .map_err(|error| Fault::Cell { column: index, error })
 }
 
 /// The key of a row as an operator would write it: `id = 42, region = 'eu'`. A part that cannot be read is a `?`.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use calve_core::{
     ChangeSink, Column, ColumnType, ErrorKind, Lsn, NativeType, Position, Result, RowBuffer, RowOp, SourceTable,
-    StopReason, TableIndex, TableName, TableSchema, TransactionPoint, Unchanged, Values,
+    StopReason, TableIndex, TableName, TableSchema, TransactionPoint, Unchanged, ValueRules, Values,
 };
 
 use super::{Decoder, LookedUp};
@@ -181,7 +181,7 @@ impl ChangeSink for Sink {
 
 /// Decodes messages, the primary key of `f` known.
 fn decode(messages: &[Vec<u8>], tables: &[SourceTable], sink: &mut Sink) -> Result<()> {
-    let mut decoder = Decoder::new(tables, false, Spools::new(std::env::temp_dir()));
+    let mut decoder = Decoder::new(tables, false, Spools::new(std::env::temp_dir()), ValueRules::default());
     for message in messages {
         look_up(&mut decoder, message);
         if let Some(mut replay) = decoder.message(message, sink)? {
@@ -313,7 +313,7 @@ fn a_shape_that_differs_stops_the_table_at_its_first_change() {
 fn a_primary_key_that_changed_under_full_identity_stops_the_table() {
     let tables = tables();
     let mut sink = Sink::new(&tables);
-    let mut decoder = Decoder::new(&tables, false, Spools::new(std::env::temp_dir()));
+    let mut decoder = Decoder::new(&tables, false, Spools::new(std::env::temp_dir()), ValueRules::default());
     for message in messages(TEXT) {
         if let Some((oid, true)) = decoder.followed(&message) {
             let primary_key = Some(vec!["a".into()]);

@@ -238,6 +238,7 @@ mod tests {
             rows: rows.len() as u64,
             deletes: 0,
             nulled: 0,
+            clamped: 0,
             bytes: 0,
             files: files.data.clone(),
             body: serde_json::to_value(files).unwrap(),

@@ -191,6 +191,7 @@ fn staged(replace: bool, (rows, deletes): (u64, u64), files: &DeltaFiles) -> Sta
         rows,
         deletes,
         nulled: 0,
+        clamped: 0,
         bytes: 16 * rows + 8 * deletes,
         files: files.data.iter().chain(&files.deletes).cloned().collect(),
         body: serde_json::to_value(files).expect("paths are JSON"),

@@ -13,6 +13,7 @@ mod refusals;
 mod schema_changes;
 mod texts;
 mod types;
+mod unrepresentable;
 mod xa;
 
 use std::ops::{Deref, DerefMut};

@@ -15,11 +15,14 @@ pub(super) fn text(report: &Report) -> String {
     rows.extend(report.tables.iter().map(row));
     out.push_str(&show::table(&rows));
     for table in &report.tables {
-        if let Some(nulled) = table.nulled_values.filter(|nulled| *nulled > 0) {
-            let values = if nulled == 1 { "value" } else { "values" };
-            let nulled = show::count(nulled);
-            let _ =
-                writeln!(out, "\n{}: {nulled} {values} became NULL, such as zero dates (on_zero_date)", table.table);
+        for (count, became) in [
+            (table.nulled_values, "became NULL, such as zero dates and what on_unrepresentable says"),
+            (table.clamped_values, "became the nearest that the lake holds, as on_unrepresentable says"),
+        ] {
+            if let Some(count) = count.filter(|count| *count > 0) {
+                let values = if count == 1 { "value" } else { "values" };
+                let _ = writeln!(out, "\n{}: {} {values} {became}", table.table, show::count(count));
+            }
         }
         if let Some(reason) = &table.reason {
             let _ = writeln!(out, "\n{} is stopped: {reason}", table.table);

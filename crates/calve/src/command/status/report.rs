@@ -73,6 +73,7 @@ pub(super) struct TableReport {
     pub(super) snapshots: Option<u64>,
     /// Values that the lake cannot hold and that became NULL, since the table was loaded.
     pub(super) nulled_values: Option<u64>,
+    pub(super) clamped_values: Option<u64>,
     /// RFC 3339.
     pub(super) last_commit: Option<String>,
 }

@@ -43,6 +43,7 @@ fn recorded() -> Recorded {
         stamp: Some(stamp),
         rolled_back: false,
         nulled: 2,
+        clamped: 1,
         stopped: None,
         snapshot: Some(1),
         committed_at_ms: Some(0),

@@ -82,7 +82,8 @@ impl Model {
     /// Values that became NULL, by table.
     pub(super) fn nulled(&self) -> Vec<(&str, u64)> {
         let tables = self.tables.iter().map(|table| table.schema.table.name.as_str());
-        tables.zip(self.buffers.iter().map(RowBuffer::nulled)).filter(|(_, nulled)| *nulled > 0).collect()
+        let nulled = self.buffers.iter().map(|buffer| buffer.substituted().nulled);
+        tables.zip(nulled).filter(|(_, nulled)| *nulled > 0).collect()
     }
 
     /// The rows that every table has in the end.

@@ -221,7 +221,7 @@ fn messages_cut_short_too_long_or_damaged_are_errors_and_never_panic() {
 fn a_directory_without_room_is_named() {
     let whole = messages(TEXT);
     let tables = tables();
-    let mut decoder = Decoder::new(&tables, false, Spools::new("/nonexistent/spools"));
+    let mut decoder = Decoder::new(&tables, false, Spools::new("/nonexistent/spools"), ValueRules::default());
     let mut sink = Sink::new(&tables);
     let mut send = |message: &[u8]| decoder.message(message, &mut sink).map(drop);
     send(&start(XID, true)).unwrap();
