@@ -20,6 +20,7 @@ mod rules;
 mod schema;
 mod secret;
 mod source;
+mod type_choice;
 
 pub use checkpoint::{
     CheckpointId, CheckpointIntent, CompleteTo, MemberDigest, StagedDelta, Stamp, StopMark, TableIntent,
@@ -47,3 +48,4 @@ pub use secret::Secret;
 pub use source::{
     ChangeSink, ChangeSource, LoadEvent, LoadReader, LogState, SourceIdentity, SourceTable, StopReason, TableIndex,
 };
+pub use type_choice::TypeChoice;

@@ -1,4 +1,5 @@
-//! What a pipeline chose for the values of its tables: what becomes of one that its column's type in the lake cannot hold.
+//! What a pipeline chose for the values of its tables: the types of columns in the lake, and what becomes of a value that such
+//! a type cannot hold.
 //!
 //! A rule never changes what a value is where the lake can hold it, and none reaches the key: two keys must not become one.
 
@@ -8,7 +9,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Column, ColumnBuffer, Error, ErrorKind, Finding, Result, TableName, TableSchema};
+use crate::{Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Result, TableName, TableSchema};
 
 /// What becomes of a value that its column's type in the lake cannot hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ impl fmt::Display for OnUnrepresentable {
 pub struct ColumnRules {
     /// None: as its table has it.
     pub on_unrepresentable: Option<OnUnrepresentable>,
+    /// Its type in the lake; None: the one that belongs to the source's.
+    pub ty: Option<ColumnType>,
 }
 
 /// What was chosen for one table.
@@ -80,6 +83,11 @@ impl TableRules {
     /// Whether NULL may take the place of a value of the column, so that it is optional in the lake whatever the source says.
     pub fn may_become_null(&self, column: &str, in_key: bool) -> bool {
         self.policy(column, in_key) == OnUnrepresentable::Null
+    }
+
+    /// The type that was chosen for a column.
+    pub fn column_type(&self, column: &str) -> Option<&ColumnType> {
+        self.columns.get(column)?.ty.as_ref()
     }
 
     /// What is wrong with the rules for a table of these columns, each with whether it is one of the key.
@@ -155,6 +163,16 @@ impl ValueRules {
             column.nullable |= rules.may_become_null(&column.name, schema.key.contains(&at));
         }
         (next != *schema).then_some(next)
+    }
+
+    /// Columns of a table that stands whose type was chosen, and is another one until it is read again: each with the type chosen.
+    pub fn unapplied(&self, schema: &TableSchema) -> Vec<(String, ColumnType)> {
+        let rules = self.table(&schema.table);
+        let unapplied = |column: &Column| {
+            let wanted = rules.column_type(&column.name).filter(|wanted| **wanted != column.ty)?;
+            Some((column.name.clone(), wanted.clone()))
+        };
+        schema.columns.iter().filter_map(unapplied).collect()
     }
 
     /// Refuses rules that the tables cannot have.
@@ -236,7 +254,7 @@ impl CellRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ColumnType, NativeType};
+    use crate::NativeType;
 
     fn schema(columns: &[(&str, bool)]) -> TableSchema {
         let column = |&(name, nullable): &(&str, bool)| Column {
@@ -257,7 +275,7 @@ mod tests {
     }
 
     fn rules() -> TableRules {
-        let column = |on_unrepresentable| ColumnRules { on_unrepresentable };
+        let column = |on_unrepresentable| ColumnRules { on_unrepresentable, ty: None };
         TableRules {
             on_unrepresentable: OnUnrepresentable::Null,
             columns: [("b".to_owned(), column(Some(OnUnrepresentable::Clamp))), ("c".to_owned(), column(None))].into(),

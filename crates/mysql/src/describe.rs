@@ -212,10 +212,21 @@ impl CatalogTable {
         }
         let mut seen = BTreeSet::new();
         for (name, column) in self.columns(server) {
-            if let Err(Unsupported(what)) = column {
+            if let Err(unsupported) = column {
+                let remedy = match &unsupported {
+                    Unsupported::Type(_) => {
+                        format!(
+                            "leave the table out, or change the column's type with ALTER TABLE {}",
+                            qualified(table)
+                        )
+                    }
+                    Unsupported::Chosen { choice, .. } => {
+                        format!("set its type in the configuration to one of {choice}, or leave it out")
+                    }
+                };
                 findings.push(Finding::error(
-                    format!("column {} of table {table} is {what}, which the lake has no type for", identifier(name)),
-                    format!("leave the table out, or change the column's type with ALTER TABLE {}", qualified(table)),
+                    format!("column {} of table {table} {unsupported}", identifier(name)),
+                    remedy,
                 ));
             }
             // The server itself ignores the case of column names of ASCII, but not of all letters.

@@ -177,6 +177,12 @@ impl ChangeSource for MySqlSource {
 
     async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
         self.settings.conversions.rules.check(tables.iter().map(|table| &*table.schema))?;
+        for table in tables {
+            for (column, wanted) in self.settings.conversions.rules.unapplied(&table.schema) {
+                let table = &table.name;
+                tracing::warn!(%table, column, "its type {wanted} of the configuration counts when the table is read again (calve reload {table})");
+            }
+        }
         let server = self.server()?.clone();
         let is_known = self.same_content(from).await?;
         let again = self.last_to_compare(from);

@@ -3,7 +3,9 @@
 //! The type is decided once, when a table is described. What has no type of its own in the lake is kept as the text that the
 //! server prints for it, so nothing is lost.
 
-use calve_core::{Column, ColumnType, NativeType, TableRules};
+use std::fmt;
+
+use calve_core::{Column, ColumnType, NativeType, TableRules, TypeChoice};
 
 use crate::charset::Charset;
 use crate::conversions::Conversions;
@@ -63,7 +65,39 @@ pub(crate) struct CatalogType {
 
 /// Why a column cannot be replicated: what its type is, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unsupported(pub(crate) String);
+pub(crate) enum Unsupported {
+    /// The lake has no type for it.
+    Type(String),
+    /// The type that was chosen for it is none that its values can become.
+    Chosen { native: String, wanted: ColumnType, choice: TypeChoice },
+}
+
+impl fmt::Display for Unsupported {
+    /// In words that follow the column's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Type(what) => write!(f, "is {what}, which the lake has no type for"),
+            Self::Chosen { native, wanted, .. } => write!(f, "is {native}, which cannot be {wanted} in the lake"),
+        }
+    }
+}
+
+/// The types that a column may have in the lake, `own` being the one that belongs to its own. Text is what the server prints
+/// where that is all of the value: of floating-point numbers it is not, and bytes have none.
+pub(crate) fn choice(own: &ColumnType, native: &NativeType) -> TypeChoice {
+    use ColumnType::{Boolean, Double, Int, Long, String, Uuid};
+    let own_and = |others: &[ColumnType]| TypeChoice::of(std::iter::once(own.clone()).chain(others.iter().cloned()));
+    match (native.id, own) {
+        (code::TINY, _) if !native.name.contains("unsigned") => own_and(&[Int, Long, Boolean, String]),
+        (code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG, _) => own_and(&[Long, String]),
+        (code::NEWDECIMAL, _) => own_and(&[String]).with_decimals(),
+        (code::FLOAT, _) => own_and(&[Double]),
+        (code::YEAR | code::DATE | code::TIME2 | code::DATETIME2 | code::TIMESTAMP2, _) | (_, Uuid) => {
+            own_and(&[String])
+        }
+        _ => own_and(&[]),
+    }
+}
 
 /// A column of a type, with what else is said of it in the words of [`attribute`]. Its `id` is still to be given.
 ///
@@ -79,7 +113,17 @@ pub(crate) fn column(
     attributes: &[&str],
     in_key: bool,
 ) -> Result<Column, Unsupported> {
-    let (ty, native) = column_type(flavour, conversions, catalog)?;
+    let (own, native) = column_type(flavour, conversions, catalog)?;
+    let ty = match rules.column_type(name) {
+        None => own,
+        Some(wanted) => {
+            let choice = choice(&own, &native);
+            if !choice.allows(wanted) {
+                return Err(Unsupported::Chosen { native: native.name, wanted: wanted.clone(), choice });
+            }
+            wanted.clone()
+        }
+    };
     let may_be_zero = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
     let may_be_null = may_be_zero || rules.may_become_null(name, in_key);
     let nullable = !in_key && (may_be_null || !attributes.contains(&attribute::NOT_NULL));
@@ -144,7 +188,7 @@ pub(crate) fn column_type(
         "uuid" if flavour == Flavour::MariaDb => (ColumnType::Uuid, code::STRING, 16),
         "inet6" if flavour == Flavour::MariaDb => (ColumnType::String, code::STRING, 16),
         "inet4" if flavour == Flavour::MariaDb => (ColumnType::String, code::STRING, 4),
-        _ => return Err(Unsupported(catalog.column_type.clone())),
+        _ => return Err(Unsupported::Type(catalog.column_type.clone())),
     };
     let native = NativeType {
         id,
@@ -161,7 +205,7 @@ pub(crate) fn column_type(
 fn decimal(catalog: &CatalogType) -> Result<(ColumnType, u32, i32), Unsupported> {
     let digits = |count: Option<u64>| count.and_then(|count| u8::try_from(count).ok());
     let (Some(precision), Some(scale)) = (digits(catalog.precision), digits(catalog.scale)) else {
-        return Err(Unsupported(catalog.column_type.clone()));
+        return Err(Unsupported::Type(catalog.column_type.clone()));
     };
     let fits = (1..=DECIMAL_DIGITS).contains(&precision) && scale <= precision;
     let ty = if fits { ColumnType::Decimal { precision, scale } } else { ColumnType::String };
@@ -174,7 +218,7 @@ fn bit(catalog: &CatalogType) -> Result<(ColumnType, u32, i32), Unsupported> {
         1 => ColumnType::Boolean,
         2..=63 => ColumnType::Long,
         64 => ColumnType::Decimal { precision: 20, scale: 0 },
-        _ => return Err(Unsupported(catalog.column_type.clone())),
+        _ => return Err(Unsupported::Type(catalog.column_type.clone())),
     };
     Ok((ty, code::BIT, bits))
 }
@@ -183,9 +227,9 @@ fn bit(catalog: &CatalogType) -> Result<(ColumnType, u32, i32), Unsupported> {
 fn text(catalog: &CatalogType) -> Result<ColumnType, Unsupported> {
     match catalog.character_set.as_deref() {
         // ENUM and SET of bytes: their labels have no text.
-        None | Some("binary") => Err(Unsupported(format!("{} of bytes", catalog.data_type))),
+        None | Some("binary") => Err(Unsupported::Type(format!("{} of bytes", catalog.data_type))),
         Some(name) if Charset::by_name(name).is_some() => Ok(ColumnType::String),
-        Some(name) => Err(Unsupported(format!("{} in the character set {name}", catalog.data_type))),
+        Some(name) => Err(Unsupported::Type(format!("{} in the character set {name}", catalog.data_type))),
     }
 }
 
@@ -304,6 +348,37 @@ mod tests {
         ] {
             let catalog = of(Flavour::MySql, name, [0; 4], "");
             assert_eq!(column_type(Flavour::MySql, &conversions, &catalog).unwrap().0, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_type_may_be_chosen_that_the_values_can_become() {
+        for (name, numbers, wanted, choice) in [
+            ("int", [0; 4], "long", Ok(())),
+            ("int unsigned", [0; 4], "string", Ok(())),
+            ("bigint unsigned", [0; 4], "long", Ok(())),
+            ("bigint unsigned", [0; 4], "int", Err("decimal(20,0), long, string")),
+            ("tinyint", [0; 4], "boolean", Ok(())),
+            ("tinyint unsigned", [0; 4], "boolean", Err("int, long, string")),
+            ("decimal(50,2)", [0, 50, 2, 0], "decimal(38,2)", Ok(())),
+            ("decimal(5,2)", [0, 5, 2, 0], "double", Err("decimal(5,2), string, decimal(p,s)")),
+            ("float", [0; 4], "double", Ok(())),
+            ("double", [0; 4], "string", Err("double")),
+            ("time", [0; 4], "string", Ok(())),
+            ("datetime", [0; 4], "date", Err("timestamp, string")),
+            ("bit(8)", [0, 8, 0, 0], "string", Err("long")),
+            ("blob", [0; 4], "string", Err("binary")),
+        ] {
+            let ty: ColumnType = wanted.parse().unwrap();
+            let chosen = calve_core::ColumnRules { on_unrepresentable: None, ty: Some(ty.clone()) };
+            let rules = TableRules { columns: [("c".to_owned(), chosen)].into(), ..TableRules::default() };
+            let catalog = of(Flavour::MySql, name, numbers, "");
+            let found = column(Flavour::MySql, &Conversions::default(), &rules, "c", &catalog, &[], false);
+            match (found, choice) {
+                (Ok(column), Ok(())) => assert_eq!(column.ty, ty, "{name}"),
+                (Err(Unsupported::Chosen { choice, .. }), Err(expected)) => assert_eq!(choice.to_string(), expected),
+                (found, _) => panic!("{name} as {wanted}: {found:?}"),
+            }
         }
     }
 

@@ -44,9 +44,15 @@ pub(crate) enum CellKind {
     Int,
     /// `bigint` and `oid`.
     Long,
+    /// `smallint` and `integer` where a long is wanted.
+    IntAsLong,
+    /// `numeric` where a long is wanted.
+    NumericAsLong,
     Float,
     Double,
-    /// `numeric(p,s)` that fits 128 bits.
+    /// `real` where a double is wanted.
+    RealAsDouble,
+    /// `numeric` whose numbers, or those of them that the column holds, fit fits 128 bits.
     Decimal {
         precision: u8,
         scale: u8,
@@ -80,8 +86,13 @@ impl CellKind {
         match column.ty {
             ColumnType::Boolean => Self::Boolean,
             ColumnType::Int => Self::Int,
-            ColumnType::Long => Self::Long,
+            ColumnType::Long => match column.native.id {
+                oid::INT2 | oid::INT4 => Self::IntAsLong,
+                oid::NUMERIC => Self::NumericAsLong,
+                _ => Self::Long,
+            },
             ColumnType::Float => Self::Float,
+            ColumnType::Double if column.native.id == oid::FLOAT4 => Self::RealAsDouble,
             ColumnType::Double => Self::Double,
             ColumnType::Decimal { precision, scale } => Self::Decimal { precision, scale },
             ColumnType::Binary => Self::Bytes,
@@ -109,8 +120,11 @@ impl CellKind {
             },
             Self::Int => out.push_i32(parse(bytes, "an integer of 32 bits")?),
             Self::Long => out.push_i64(parse(bytes, "an integer of 64 bits")?),
+            Self::IntAsLong => out.push_i64(parse::<i32>(bytes, "an integer of 32 bits")?.into()),
+            Self::NumericAsLong => out.push_i64(long(numeric::decimal_of_text(bytes, LONG_DIGITS, 0))?),
             Self::Float => out.push_f32(parse(bytes, "a real number")?),
             Self::Double => out.push_f64(parse(bytes, "a double precision number")?),
+            Self::RealAsDouble => out.push_f64(parse::<f32>(bytes, "a real number")?.into()),
             Self::Decimal { precision, scale } => out.push_decimal(numeric::decimal_of_text(bytes, precision, scale)?),
             Self::Date => out.push_i32(datetime::date_of_text(bytes)?),
             Self::Time => out.push_i64(datetime::time_of_text(bytes)?),
@@ -131,19 +145,18 @@ impl CellKind {
                 [1] => out.push_bool(true),
                 _ => return Err(malformed("a boolean of 1 byte")),
             },
-            Self::Int => out.push_i32(match bytes.len() {
-                2 => i16::from_be_bytes(array(bytes, "a smallint")?).into(),
-                _ => i32::from_be_bytes(array(bytes, "an integer of 2 or 4 bytes")?),
-            }),
+            Self::Int => out.push_i32(int(bytes)?),
+            Self::IntAsLong => out.push_i64(int(bytes)?.into()),
+            Self::NumericAsLong => out.push_i64(long(numeric::decimal_of_binary(bytes, LONG_DIGITS, 0))?),
             Self::Long => out.push_i64(match bytes.len() {
                 4 => u32::from_be_bytes(array(bytes, "an oid")?).into(),
                 _ => i64::from_be_bytes(array(bytes, "a bigint of 8 bytes or an oid of 4")?),
             }),
-            // The text form knows one NaN only, so the binary form must not bring another.
-            Self::Float => {
-                let value = f32::from_be_bytes(array(bytes, "a real of 4 bytes")?);
-                out.push_f32(if value.is_nan() { f32::NAN } else { value });
-            }
+            Self::Float => out.push_f32(real(bytes)?),
+            Self::RealAsDouble => out.push_f64(match real(bytes)? {
+                value if value.is_nan() => f64::NAN,
+                value => value.into(),
+            }),
             Self::Double => {
                 let value = f64::from_be_bytes(array(bytes, "a double precision of 8 bytes")?);
                 out.push_f64(if value.is_nan() { f64::NAN } else { value });
@@ -165,6 +178,34 @@ impl CellKind {
             Self::ServerText => return Err(malformed("text, and a binary form was not asked for")),
         }
         Ok(())
+    }
+}
+
+/// `smallint` or `integer`.
+fn int(bytes: &[u8]) -> Result<i32, CellError> {
+    Ok(match bytes.len() {
+        2 => i16::from_be_bytes(array(bytes, "a smallint")?).into(),
+        _ => i32::from_be_bytes(array(bytes, "an integer of 2 or 4 bytes")?),
+    })
+}
+
+/// The text form knows one NaN only, so the binary form must not bring another.
+fn real(bytes: &[u8]) -> Result<f32, CellError> {
+    let value = f32::from_be_bytes(array(bytes, "a real of 4 bytes")?);
+    Ok(if value.is_nan() { f32::NAN } else { value })
+}
+
+/// Digits of the greatest long.
+const LONG_DIGITS: u8 = 19;
+
+/// A whole number as a long.
+fn long(number: Result<i128, CellError>) -> Result<i64, CellError> {
+    const WHAT: &str = "a number that is no integer of 64 bits";
+    let nearest = |number: i128| number.clamp(i64::MIN.into(), i64::MAX.into());
+    match number {
+        Ok(number) => i64::try_from(number).map_err(|_| beyond(WHAT, nearest(number))),
+        Err(CellError::Unrepresentable { nearest: Some(number), .. }) => Err(beyond(WHAT, nearest(number))),
+        Err(error) => Err(error),
     }
 }
 

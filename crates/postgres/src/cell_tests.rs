@@ -3,7 +3,7 @@
 use calve_core::{Column, ColumnBuffer, ColumnType, NativeType, Values};
 
 use super::*;
-use crate::types::column_type;
+use crate::types::{choice, column_type};
 
 /// Every built-in type that has a plan of its own, by its SQL name.
 fn column(name: &str) -> Column {
@@ -281,6 +281,68 @@ fn bytes_that_are_not_utf_8_are_refused() {
     for name in ["text", "character(3)", "inet"] {
         assert!(matches!(text(&column(name), b"a\xff"), Err(CellError::Unrepresentable { .. })), "{name}");
     }
+}
+
+/// Type at the source, in the lake, text form, binary form, what becomes of it: exact, or refused with the nearest.
+#[test]
+fn a_type_that_was_chosen_is_the_same_in_both_forms() {
+    let real = |value: f32| value.to_be_bytes().to_vec();
+    for (name, ty, form, bytes, expected) in [
+        ("smallint", ColumnType::Long, "-32768", (-32_768_i16).to_be_bytes().to_vec(), Ok("-32768")),
+        ("integer", ColumnType::Long, "-1", (-1_i32).to_be_bytes().to_vec(), Ok("-1")),
+        ("real", ColumnType::Double, "0.1", real(0.1), Ok("3fb99999a0000000")),
+        ("real", ColumnType::Double, "-Infinity", real(f32::NEG_INFINITY), Ok("fff0000000000000")),
+        ("real", ColumnType::Double, "NaN", real(-f32::NAN), Ok("7ff8000000000000")),
+        (
+            "numeric",
+            ColumnType::Long,
+            "9223372036854775807",
+            numeric_send("9223372036854775807"),
+            Ok("9223372036854775807"),
+        ),
+        ("numeric", ColumnType::Long, "-5.000", numeric_send("-5.000"), Ok("-5")),
+        ("numeric", ColumnType::Long, "9223372036854775808", numeric_send("9223372036854775808"), Err(Some(i64::MAX))),
+        ("numeric", ColumnType::Long, "-1e0", vec![0; 3], Err(None)),
+        ("numeric", ColumnType::Long, "2.5", numeric_send("2.5"), Err(Some(3))),
+        (
+            "numeric",
+            ColumnType::Long,
+            "-99999999999999999999.5",
+            numeric_send("-99999999999999999999.5"),
+            Err(Some(i64::MIN)),
+        ),
+        (
+            "numeric(30,10)",
+            ColumnType::Decimal { precision: 4, scale: 1 },
+            "999.9500000000",
+            numeric_send("999.9500000000"),
+            Err(Some(9999)),
+        ),
+        (
+            "numeric(30,10)",
+            ColumnType::Decimal { precision: 4, scale: 1 },
+            "-0.5000000000",
+            numeric_send("-0.5000000000"),
+            Ok("-5"),
+        ),
+    ] {
+        let own = choice(&column(name));
+        let column = Column { ty, ..column(name) };
+        assert!(binary_safe(&column) && own.allows(&column.ty), "{name}");
+        for got in [text(&column, form.as_bytes()), binary(&column, &bytes)] {
+            match (got, expected) {
+                (Ok(got), Ok(expected)) => assert_eq!(got, expected, "{name} {form}"),
+                (Err(CellError::Unrepresentable { nearest, .. }), Err(Some(expected))) => {
+                    assert_eq!(nearest, Some(expected.into()), "{name} {form}");
+                }
+                (Err(CellError::Malformed { .. }), Err(None)) => {}
+                (got, _) => panic!("{name} {form} became {got:?}"),
+            }
+        }
+    }
+    let printed = Column { ty: ColumnType::String, ..column("integer") };
+    assert!(!binary_safe(&printed));
+    assert_eq!(text(&printed, b"-7"), Ok("-7".to_owned()));
 }
 
 /// The text form, and the binary form of dates, times and timestamps as their number.

@@ -11,6 +11,7 @@ use tokio_postgres::Client;
 
 use crate::relation::{Identity, KeyIndex, Kind, Relation};
 use crate::sql::identifier;
+use crate::types::{choice, chosen};
 use calve_core::{Finding, Severity};
 
 /// Numbers below this belong to objects that came with the server (`FirstNormalObjectId`).
@@ -46,12 +47,13 @@ impl Relation {
             return Err(broken);
         }
         let key = self.key_positions().unwrap_or_default();
+        let of_table = rules.table(&self.table);
         let schema = TableSchema {
             table: self.table.clone(),
             native_id: self.oid,
             character_set: None,
             left_out: self.left_out.clone(),
-            columns: self.columns.clone(),
+            columns: self.columns.iter().map(|column| chosen(column, &of_table)).collect(),
             key,
         };
         Ok(Arc::new(rules.loosened(&schema).unwrap_or(schema)))
@@ -61,7 +63,23 @@ impl Relation {
     pub(crate) fn rule_findings(&self, rules: &ValueRules) -> Vec<Finding> {
         let key = self.key_positions().unwrap_or_default();
         let columns = self.columns.iter().enumerate().map(|(at, column)| (column.name.as_str(), key.contains(&at)));
-        rules.table(&self.table).findings(&self.table, &columns.collect::<Vec<_>>())
+        let rules = rules.table(&self.table);
+        let mut findings = rules.findings(&self.table, &columns.collect::<Vec<_>>());
+        for column in &self.columns {
+            let choice = choice(column);
+            if let Some(wanted) = rules.column_type(&column.name).filter(|wanted| !choice.allows(wanted)) {
+                findings.push(Finding::error(
+                    format!(
+                        "column {} of table {} is {}, which cannot be {wanted} in the lake",
+                        identifier(&column.name),
+                        self.table,
+                        column.native.name
+                    ),
+                    format!("set its type in the configuration to one of {choice}, or leave it out"),
+                ));
+            }
+        }
+        findings
     }
 
     /// The index that identifies rows, by the table's replica identity. Under FULL that is the primary key.

@@ -260,6 +260,12 @@ impl ChangeSource for PostgresSource {
 
     async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
         self.settings.rules.check(tables.iter().map(|table| &*table.schema))?;
+        for table in tables {
+            for (column, wanted) in self.settings.rules.unapplied(&table.schema) {
+                let table = &table.name;
+                tracing::warn!(%table, column, "its type {wanted} of the configuration counts when the table is read again (calve reload {table})");
+            }
+        }
         let from = lsn(from);
         let (connect, slot, publication) =
             (self.settings.connect.clone(), self.settings.slot.clone(), self.settings.publication.clone());

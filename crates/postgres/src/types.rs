@@ -3,7 +3,7 @@
 //! The type is decided once, when a table is described, from the base type under any domain. What has no type of its own
 //! in the lake is kept as the text that the server prints for it, so nothing is lost.
 
-use calve_core::{ColumnType, NativeType};
+use calve_core::{Column, ColumnType, NativeType, TableRules, TypeChoice};
 
 /// Numbers of built-in types (`pg_type.oid`), fixed for ever by Postgres.
 pub(crate) mod oid {
@@ -45,6 +45,26 @@ pub(crate) fn column_type(base: u32, modifier: i32) -> ColumnType {
         oid::TIMESTAMPTZ => ColumnType::TimestampTz,
         oid::UUID => ColumnType::Uuid,
         _ => ColumnType::String,
+    }
+}
+
+/// The types that a column may have in the lake, which has the one that belongs to its own. Under a domain only that is known of
+/// what it is, so there is less to choose from.
+pub(crate) fn choice(column: &Column) -> TypeChoice {
+    let own = column.ty.clone();
+    match column.native.id {
+        oid::INT2 | oid::INT4 => TypeChoice::of([own, ColumnType::Long, ColumnType::String]),
+        oid::NUMERIC => TypeChoice::of([own, ColumnType::Long, ColumnType::String]).with_decimals(),
+        oid::FLOAT4 => TypeChoice::of([own, ColumnType::Double, ColumnType::String]),
+        _ => TypeChoice::of([own, ColumnType::String]),
+    }
+}
+
+/// The column with the type that was chosen for it, where it may have it.
+pub(crate) fn chosen(column: &Column, rules: &TableRules) -> Column {
+    match rules.column_type(&column.name).filter(|wanted| choice(column).allows(wanted)) {
+        Some(wanted) => Column { ty: wanted.clone(), ..column.clone() },
+        None => column.clone(),
     }
 }
 

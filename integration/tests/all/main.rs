@@ -10,6 +10,7 @@
 
 mod case;
 mod changes;
+mod chosen_types;
 mod commands;
 mod crash_suite;
 mod first_steps;

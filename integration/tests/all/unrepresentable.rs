@@ -94,8 +94,7 @@ fn values_become_null_or_the_nearest(version: u32) -> anyhow::Result<()> {
 
     // By the stream as new rows, as rows that change, and in a transaction large enough to be sent while it is in progress.
     for name in ["nulled", "clamped", "mixed"] {
-        let wide =
-            format!("(select i, 'infinity', '-infinity', 'infinity', 'NaN', 'w' from generate_series(1001, 1500) i)");
+        let wide = "(select i, 'infinity', '-infinity', 'infinity', 'NaN', 'w' from generate_series(1001, 1500) i)";
         case.sql.run(&format!(
             "insert into {name} values {OTHERS}; insert into {name} {wide};
              update {name} set d = '2024-02-29' where id = 1; update {name} set id = 4 where id = 2; delete from {name} where id > 1001"

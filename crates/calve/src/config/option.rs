@@ -97,7 +97,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
 pub(super) const TABLE_FIELDS: &[&str] = &["name", "as", "on_unrepresentable", "columns"];
 
 /// Fields of a column of such an entry.
-pub(super) const COLUMN_FIELDS: &[&str] = &["on_unrepresentable"];
+pub(super) const COLUMN_FIELDS: &[&str] = &["type", "on_unrepresentable"];
 
 pub(super) fn find(key: &str) -> Option<&'static ConfigOption> {
     OPTIONS.iter().find(|option| option.key == key)

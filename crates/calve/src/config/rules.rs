@@ -1,6 +1,6 @@
 //! What the configuration says of the values of tables.
 
-use calve_core::{ColumnRules, OnUnrepresentable, TableRules};
+use calve_core::{ColumnRules, ColumnType, OnUnrepresentable, TableRules};
 
 use super::option::nearest;
 use super::raw::{Given, TableEntry};
@@ -13,9 +13,20 @@ pub(super) fn of_entry(reader: &mut Reader<'_>, entry: &TableEntry, all: OnUnrep
     let mut columns = std::collections::BTreeMap::new();
     for (name, fields) in &entry.columns {
         let on_unrepresentable = fields.get("on_unrepresentable").and_then(|given| policy_of(reader, given));
-        columns.insert(name.clone(), ColumnRules { on_unrepresentable });
+        let ty = fields.get("type").and_then(|given| type_of(reader, given));
+        columns.insert(name.clone(), ColumnRules { on_unrepresentable, ty });
     }
     TableRules { on_unrepresentable: of_table.unwrap_or(all), columns, of_this_table: exact }
+}
+
+fn type_of(reader: &mut Reader<'_>, given: &Given) -> Option<ColumnType> {
+    let refuse = |what: String| {
+        let meant = nearest(&given.text, ColumnType::names());
+        let what = meant
+            .map_or_else(|| what, |meant| format!("'{}' is no type of the lake; did you mean '{meant}'?", given.text));
+        reader.refuse("type", given, &what);
+    };
+    given.text.parse().map_err(refuse).ok()
 }
 
 fn policy_of(reader: &mut Reader<'_>, given: &Given) -> Option<OnUnrepresentable> {

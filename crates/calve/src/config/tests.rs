@@ -229,7 +229,7 @@ fn rules_for_values_are_those_of_the_first_entry_that_matches() {
 into: lake
 on_unrepresentable: null
 tables:
-  - {name: public.strict, on_unrepresentable: error, columns: {At: {on_unrepresentable: clamp}}}
+  - {name: public.strict, on_unrepresentable: error, columns: {At: {on_unrepresentable: clamp, type: 'decimal(9, 2)'}}}
   - {name: 'public.a*', on_unrepresentable: clamp}
   - public.*
 ";
@@ -237,24 +237,29 @@ tables:
         let rules = settings.tables.rules();
         ["strict", "again", "other"].map(|name| {
             let rules = rules.table(&TableName::new("public", name));
-            (rules.policy("At", false), rules.policy("at", false), rules.policy("At", true), rules.of_this_table)
+            let ty = rules.column_type("At").map(ToString::to_string).unwrap_or_default();
+            (rules.policy("At", false), rules.policy("at", false), rules.policy("At", true), rules.of_this_table, ty)
         })
     };
-    let expected = [(Clamp, Error, Error, true), (Clamp, Clamp, Error, false), (Null, Null, Error, false)];
+    let expected = [
+        (Clamp, Error, Error, true, "decimal(9,2)".to_owned()),
+        (Clamp, Clamp, Error, false, String::new()),
+        (Null, Null, Error, false, String::new()),
+    ];
     let (settings, problems) = read(yaml, Raw::default());
     assert_eq!(problems, Vec::<String>::new());
     assert_eq!(policies(&settings), expected);
     // What is remembered says the same.
     let mut problems = Problems::default();
     let again = Settings::read(Raw::from_record(&settings.raw.to_record()), None, &mut problems);
-    assert_eq!((problems.lines(), policies(&again)), (Vec::new(), expected));
+    assert_eq!((problems.lines(), policies(&again)), (Vec::new(), expected.clone()));
     // Tables that flags name keep the rules that the file has for them.
     let mut flags = Raw::default();
     flags.set_table_flags("tables", "--table", vec!["public.strict".to_owned(), "public.again".to_owned()]);
     let (settings, problems) = read(yaml, flags);
     assert_eq!(
         (problems, policies(&settings)[..2].to_vec()),
-        (Vec::new(), vec![expected[0], (Clamp, Clamp, Error, true)])
+        (Vec::new(), vec![expected[0].clone(), (Clamp, Clamp, Error, true, String::new())])
     );
     assert_eq!(settings.tables.target(&table("public.other")), None);
 }

@@ -3,6 +3,7 @@
 use calve_core::ColumnBuffer;
 
 use super::decimal::Layout;
+use super::print::{self, Printed};
 use super::table_map::{Shape, code};
 use super::value::{CellError, Labels, malformed};
 use super::wire::{Malformed, Reader, uint_le};
@@ -77,11 +78,23 @@ pub(super) enum Kind {
         long: bool,
     },
     UnsignedLong,
+    /// `BIGINT UNSIGNED` where a long is wanted.
+    UnsignedAsLong,
     /// `TINYINT(1)` where it is wanted as a boolean.
     Flag,
     Float,
     Double,
+    /// `FLOAT` where a double is wanted.
+    FloatAsDouble,
     Decimal(Layout),
+    /// As a decimal of other digits than its own.
+    DecimalAs {
+        layout: Layout,
+        precision: u8,
+        scale: u8,
+    },
+    /// Kept as the server prints it.
+    Printed(Printed),
     DecimalText {
         layout: Layout,
         zerofill: bool,
@@ -112,6 +125,8 @@ pub(super) enum Kind {
     Json,
     Geometry,
     Uuid,
+    /// As text.
+    UuidText,
     Inet4,
     Inet6,
 }
@@ -127,6 +142,7 @@ impl Kind {
                 value::push_unsigned_long(uint_le(bytes), out);
                 Ok(())
             }
+            Self::UnsignedAsLong => value::push_unsigned_as_long(uint_le(bytes), out),
             Self::Flag => value::push_flag(value::signed_le(bytes), out),
             Self::Float => {
                 out.push_f32(f32::from_le_bytes(array(bytes, "a FLOAT of 4 bytes")?));
@@ -136,7 +152,17 @@ impl Kind {
                 out.push_f64(f64::from_le_bytes(array(bytes, "a DOUBLE of 8 bytes")?));
                 Ok(())
             }
+            Self::FloatAsDouble => {
+                out.push_f64(f32::from_le_bytes(array(bytes, "a FLOAT of 4 bytes")?).into());
+                Ok(())
+            }
             Self::Decimal(layout) => decimal::push_decimal(bytes, *layout, out),
+            Self::DecimalAs { layout, precision, scale } => {
+                scratch.text.clear();
+                decimal::write_text(bytes, *layout, false, &mut scratch.text)?;
+                decimal::push_decimal_of_text(&scratch.text, *precision, *scale, out)
+            }
+            Self::Printed(printed) => push_printed(*printed, bytes, out),
             Self::DecimalText { layout, zerofill } => {
                 decimal::push_decimal_text(bytes, *layout, *zerofill, &mut scratch.text, out)
             }
@@ -174,6 +200,7 @@ impl Kind {
             Self::Json => json::push_json(bytes, &mut scratch.text, out),
             Self::Geometry => geometry::push_geometry(bytes, &mut scratch.text, out),
             Self::Uuid => value::push_uuid(bytes, out),
+            Self::UuidText => value::push_uuid_as_text(bytes, out),
             Self::Inet4 => value::push_inet4(bytes, out),
             Self::Inet6 => value::push_inet6(bytes, out),
         }
@@ -187,6 +214,27 @@ impl Kind {
         out: &mut ColumnBuffer,
     ) -> Result<(), CellError> {
         super::json_diff::push_changed(before, diff, &mut scratch.text, out)
+    }
+}
+
+fn push_printed(printed: Printed, bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
+    match printed {
+        Printed::Number { width, unsigned: true } => print::push_number(uint_le(bytes).into(), width, out),
+        Printed::Number { width, unsigned: false } => print::push_number(value::signed_le(bytes).into(), width, out),
+        Printed::Year => {
+            let [year] = array(bytes, "a YEAR of 1 byte")?;
+            print::push_year(value::year(year).into(), out)
+        }
+        Printed::Date => print::push_date(temporal::read_date(bytes), out),
+        Printed::Time(digits) => print::push_time(temporal::read_time(bytes, digits)?, digits, out),
+        Printed::Datetime(digits) => {
+            let (date, time) = temporal::read_datetime(bytes, digits)?;
+            print::push_datetime(date, time, digits, out)
+        }
+        Printed::Instant(digits) => {
+            let (seconds, microsecond) = temporal::read_instant(bytes, digits)?;
+            print::push_instant(seconds, microsecond, digits, out)
+        }
     }
 }
 

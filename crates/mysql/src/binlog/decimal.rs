@@ -3,7 +3,7 @@
 //! Digits come in big-endian groups of nine in four bytes each, counted from the point in both directions; what is left at
 //! either end takes fewer bytes. The first bit is inverted, and of a negative number all others as well (`decimal2bin`).
 
-use calve_core::ColumnBuffer;
+use calve_core::{ColumnBuffer, nearest_decimal};
 
 use super::value::{CellError, malformed, unrepresentable};
 
@@ -145,6 +145,18 @@ pub(crate) fn push_decimal_of_text(
     scale: u8,
     out: &mut ColumnBuffer,
 ) -> Result<(), CellError> {
+    let unscaled =
+        unscaled_of_text(text, precision, scale).map_err(|error| match (error, std::str::from_utf8(text)) {
+            (CellError::Unrepresentable { what, .. }, Ok(text)) => {
+                CellError::Unrepresentable { what, nearest: nearest_decimal(text, precision, scale) }
+            }
+            (error, _) => error,
+        })?;
+    out.push_decimal(unscaled);
+    Ok(())
+}
+
+fn unscaled_of_text(text: &[u8], precision: u8, scale: u8) -> Result<i128, CellError> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
@@ -154,6 +166,8 @@ pub(crate) fn push_decimal_of_text(
     for byte in digits {
         match (byte, &mut decimals) {
             (b'.', None) => decimals = Some(0),
+            // Beyond the last decimal of the type zeros change nothing.
+            (b'0', Some(count)) if *count == scale => {}
             (b'0'..=b'9', count) => {
                 unscaled = unscaled
                     .checked_mul(10)
@@ -175,8 +189,7 @@ pub(crate) fn push_decimal_of_text(
         .and_then(|power| unscaled.checked_mul(power))
         .filter(|value| 10_i128.checked_pow(precision.into()).is_some_and(|limit| *value < limit))
         .ok_or(TOO_LONG)?;
-    out.push_decimal(if negative { -unscaled } else { unscaled });
-    Ok(())
+    Ok(if negative { -unscaled } else { unscaled })
 }
 
 #[cfg(test)]
@@ -219,10 +232,20 @@ mod tests {
         push_decimal_of_text(b"-1234567890.1234", 14, 4, &mut out).unwrap();
         push_decimal_of_text(b"-1234567890", 14, 4, &mut out).unwrap();
         push_decimal_of_text(b"0.5", 14, 4, &mut out).unwrap();
+        push_decimal_of_text(b"-0.00010000000000000000", 14, 4, &mut out).unwrap();
+        for (text, nearest) in
+            [(&b"1.00005"[..], 10_001), (b"-12345678901", -99_999_999_999_999), (b"1.00004999", 10_000)]
+        {
+            let error = push_decimal_of_text(text, 14, 4, &mut out).unwrap_err();
+            assert!(
+                matches!(error, CellError::Unrepresentable { nearest: Some(found), .. } if found == nearest),
+                "{error:?}"
+            );
+        }
         for bad in [&b"1.23456"[..], b"12345678901", b"", b"-", b".", b"1e5"] {
             assert!(push_decimal_of_text(bad, 14, 4, &mut out).is_err(), "{bad:?}");
         }
         let Values::Decimal(values) = out.values() else { unreachable!() };
-        assert_eq!(values, &[-12_345_678_901_234, -12_345_678_901_234, -12_345_678_900_000, 5000]);
+        assert_eq!(values, &[-12_345_678_901_234, -12_345_678_901_234, -12_345_678_900_000, 5000, -1]);
     }
 }

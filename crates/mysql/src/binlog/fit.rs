@@ -8,6 +8,7 @@ use super::cell::Kind;
 use super::decimal::Layout;
 use super::native::DeclaredType;
 use super::plan::{Mismatch, mismatch};
+use super::print::Printed;
 use super::table_map::{Shape, code};
 use super::value::Labels;
 use crate::charset::{Charset, bytes_per_character};
@@ -50,7 +51,13 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
         ColumnType::Long if code == expected => Some(Kind::Int { unsigned, long: true }),
         _ => None,
     };
+    let printed = || printed_kind(column, declared, shape);
     match (&*declared.base, ty) {
+        (
+            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year" | "date" | "time" | "datetime"
+            | "timestamp",
+            ColumnType::String,
+        ) => printed(),
         ("tinyint", ColumnType::Boolean) if code == code::TINY => Some(Kind::Flag),
         ("tinyint", _) => int(code::TINY),
         ("smallint", _) => int(code::SHORT),
@@ -60,6 +67,8 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
         ("bigint", ColumnType::Decimal { precision: 20, scale: 0 }) if unsigned && code == code::LONGLONG => {
             Some(Kind::UnsignedLong)
         }
+        ("bigint", ColumnType::Long) if code == code::LONGLONG => Some(Kind::UnsignedAsLong),
+        ("float", ColumnType::Double) if code == code::FLOAT => Some(Kind::FloatAsDouble),
         ("float", ColumnType::Float) if code == code::FLOAT => Some(Kind::Float),
         ("double", ColumnType::Double) if code == code::DOUBLE => Some(Kind::Double),
         ("decimal", _) if code == code::NEWDECIMAL => decimal_kind(declared, modifier, ty),
@@ -105,6 +114,7 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
             ((code, usize::from(modifier)) == (code::SET, width)).then_some(Kind::Labels(labels))
         }
         ("json", ColumnType::String) if code == code::JSON => Some(Kind::Json),
+        ("uuid", ColumnType::String) if (code, modifier) == (code::STRING, 16) => Some(Kind::UuidText),
         ("uuid", ColumnType::Uuid) if (code, modifier) == (code::STRING, 16) => Some(Kind::Uuid),
         ("inet4", ColumnType::String) if (code, modifier) == (code::STRING, 4) => Some(Kind::Inet4),
         ("inet6", ColumnType::String) if (code, modifier) == (code::STRING, 16) => Some(Kind::Inet6),
@@ -117,6 +127,24 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
     }
 }
 
+/// What is kept as the server prints it, where the log has it in its present form.
+fn printed_kind(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kind> {
+    let Shape { code, modifier } = shape;
+    let digits = || declared.numbers.first().copied().unwrap_or(0) == u32::from(modifier);
+    let fits = match (&*declared.base, code) {
+        ("tinyint", code::TINY)
+        | ("smallint", code::SHORT)
+        | ("mediumint", code::INT24)
+        | ("int", code::LONG)
+        | ("bigint", code::LONGLONG)
+        | ("year", code::YEAR)
+        | ("date", code::DATE | code::NEWDATE) => true,
+        ("time", code::TIME2) | ("datetime", code::DATETIME2) | ("timestamp", code::TIMESTAMP2) => digits(),
+        _ => false,
+    };
+    Printed::of(column).filter(|_| fits).map(Kind::Printed)
+}
+
 fn decimal_kind(declared: &DeclaredType, modifier: u16, ty: &ColumnType) -> Option<Kind> {
     let [precision, scale] = modifier.to_be_bytes();
     let same = declared.numbers.first() == Some(&precision.into())
@@ -126,7 +154,10 @@ fn decimal_kind(declared: &DeclaredType, modifier: u16, ty: &ColumnType) -> Opti
         ColumnType::Decimal { precision: p, scale: s } if (*p, *s) == (precision, scale) && precision <= 38 => {
             Some(Kind::Decimal(layout))
         }
-        ColumnType::String if precision > 38 => Some(Kind::DecimalText { layout, zerofill: declared.zerofill }),
+        ColumnType::Decimal { precision, scale } => {
+            Some(Kind::DecimalAs { layout, precision: *precision, scale: *scale })
+        }
+        ColumnType::String => Some(Kind::DecimalText { layout, zerofill: declared.zerofill }),
         _ => None,
     }
 }

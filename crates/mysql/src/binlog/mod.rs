@@ -24,6 +24,7 @@ mod json_text;
 pub(crate) mod native;
 pub(crate) mod payload;
 pub(crate) mod plan;
+pub(crate) mod print;
 pub(crate) mod query;
 pub(crate) mod rows;
 pub(crate) mod table_map;

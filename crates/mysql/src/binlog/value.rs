@@ -73,6 +73,13 @@ pub(crate) fn push_unsigned_long(value: u64, out: &mut ColumnBuffer) {
     out.push_decimal(value.into());
 }
 
+/// `BIGINT UNSIGNED` where a long is wanted.
+pub(crate) fn push_unsigned_as_long(value: u64, out: &mut ColumnBuffer) -> Result<(), CellError> {
+    const WHAT: &str = "a number beyond 9223372036854775807, which no long can hold";
+    out.push_i64(i64::try_from(value).map_err(|_| beyond(WHAT, i64::MAX.into()))?);
+    Ok(())
+}
+
 /// `BIT(n)` of more than one bit, from its big-endian bytes.
 pub(crate) fn push_bits(bytes: &[u8], bits: u16, out: &mut ColumnBuffer) -> Result<(), CellError> {
     let value = bits_of(bytes, bits)?;
@@ -98,7 +105,11 @@ fn bits_of(bytes: &[u8], bits: u16) -> Result<u64, CellError> {
 
 /// `YEAR`: 0, or counted from 1900.
 pub(crate) fn push_year(byte: u8, out: &mut ColumnBuffer) {
-    out.push_i32(if byte == 0 { 0 } else { 1900 + i32::from(byte) });
+    out.push_i32(year(byte));
+}
+
+pub(crate) fn year(byte: u8) -> i32 {
+    if byte == 0 { 0 } else { 1900 + i32::from(byte) }
 }
 
 /// Text in the column's character set. `CHAR` is shown without the spaces that pad it, whether the session that wrote it
@@ -220,6 +231,12 @@ pub(crate) fn push_labels(
 pub(crate) fn push_uuid(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
     out.push_uuid(padded(bytes, "a UUID of 16 bytes")?);
     Ok(())
+}
+
+/// The text of MariaDB's `UUID`, in the order of its bytes in the log.
+pub(crate) fn push_uuid_as_text(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
+    let uuid = uuid::Uuid::from_bytes(padded(bytes, "a UUID of 16 bytes")?);
+    Ok(out.push_str(uuid.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))?)
 }
 
 /// MariaDB's `UUID` as text, as SELECT shows it: five groups of hex digits.

@@ -12,7 +12,7 @@ use super::definition::{Default, Definition, Place};
 use super::written_type::WrittenType;
 use crate::conversions::Conversions;
 use crate::server::Flavour;
-use crate::types::{self, Unsupported, attribute};
+use crate::types::{self, attribute};
 
 /// Where an ALTER TABLE ran.
 #[derive(Clone, Copy, Debug)]
@@ -244,9 +244,8 @@ impl<'a> Table<'a> {
         ];
         let attributes: Vec<&str> = attributes.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| *name).collect();
         let rules = self.rules();
-        types::column(flavour, &self.conversions(), &rules, &definition.name, &catalog, &attributes, in_key).map_err(
-            |Unsupported(what)| format!("column {} is {what}, which the lake has no type for", definition.name),
-        )
+        types::column(flavour, &self.conversions(), &rules, &definition.name, &catalog, &attributes, in_key)
+            .map_err(|unsupported| format!("column {} {unsupported}", definition.name))
     }
 
     /// A text column that gets another character set, and a larger type where all of its characters would no longer fit.

@@ -1,4 +1,4 @@
-use calve_core::{Evolution, SchemaChange, TableRules, TableSchema};
+use calve_core::{ColumnType, Evolution, SchemaChange, TableRules, TableSchema};
 
 use super::tests::table;
 use super::*;
@@ -161,6 +161,23 @@ fn what_rows_that_are_there_get_is_said() {
             None => assert_eq!(said, None, "{sql}"),
             Some(says) => assert!(said.as_ref().is_some_and(|said| said.contains(says)), "{sql}: {said:?}"),
         }
+    }
+    // A column that is kept as text shows what its type does to it.
+    let mut printed = before.clone();
+    printed.columns.iter_mut().for_each(|column| column.ty = ColumnType::String);
+    for (clauses, kept) in [
+        ("MODIFY a BIGINT", true),
+        ("MODIFY d DATETIME(6)", false),
+        ("MODIFY a INT ZEROFILL", false),
+        ("MODIFY e DECIMAL(10,2)", true),
+    ] {
+        let sql = format!("ALTER TABLE t {clauses}");
+        let change = altered(&printed, &sql, STRICT).unwrap().unwrap();
+        // The statement alone gives columns back the types that belong to theirs.
+        let as_text = |column: &calve_core::Column| calve_core::Column { ty: ColumnType::String, ..column.clone() };
+        let mut pairs = printed.columns.iter().zip(&change.schema.columns);
+        let loss = pairs.find_map(|(before, after)| conversion::loss(before, &as_text(after), true));
+        assert_eq!(loss.is_none(), kept, "{sql}: {loss:?}");
     }
     let ignoring = altered(&before, "ALTER IGNORE TABLE t MODIFY a INT NOT NULL", STRICT).unwrap().unwrap();
     assert!(ignoring.existing_rows.is_some(), "{ignoring:?}");

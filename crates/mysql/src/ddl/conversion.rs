@@ -3,7 +3,7 @@
 //! The types of the lake are compared elsewhere: here is what they do not show. What is not known to keep every value is held to
 //! change some.
 
-use calve_core::Column;
+use calve_core::{Column, ColumnType};
 
 use crate::binlog::native::DeclaredType;
 use crate::charset::bytes_per_character;
@@ -16,6 +16,10 @@ pub(super) fn loss(before: &Column, after: &Column, strict: bool) -> Option<Stri
         return None;
     }
     let kept = match (DeclaredType::parse(&from.name), DeclaredType::parse(&to.name)) {
+        // As text it shows digits of a second, and zeros before it.
+        (Some(old), Some(new)) if is_printed(after) && (is_temporal(&new.base) || old.zerofill || new.zerofill) => {
+            false
+        }
         (Some(old), Some(new)) => {
             let sets = (from.character_set.as_deref(), to.character_set.as_deref());
             keeps(&old, &new) && keeps_text(&old, &new, sets, strict)
@@ -31,6 +35,15 @@ pub(super) fn loss(before: &Column, after: &Column, strict: bool) -> Option<Stri
             shown(&to.name, to.character_set.as_deref())
         )
     })
+}
+
+/// Whether values of another type than text are kept as it.
+fn is_printed(column: &Column) -> bool {
+    column.ty == ColumnType::String && column.native.character_set.is_none()
+}
+
+fn is_temporal(base: &str) -> bool {
+    matches!(base, "time" | "datetime" | "timestamp")
 }
 
 const INTEGERS: [&str; 5] = ["tinyint", "smallint", "mediumint", "int", "bigint"];

@@ -6,10 +6,11 @@ use mysql_async::Value;
 
 use crate::binlog::decimal::push_decimal_of_text;
 use crate::binlog::geometry::push_geometry;
+use crate::binlog::print::{self, Printed};
 use crate::binlog::temporal::{DateParts, TimeParts, push_date, push_datetime, push_time};
 use crate::binlog::value::{
-    CellError, malformed, push_bit, push_bits, push_flag, push_padded, push_signed, push_text, push_unsigned_long,
-    push_uuid_text,
+    CellError, malformed, push_bit, push_bits, push_flag, push_padded, push_signed, push_text, push_unsigned_as_long,
+    push_unsigned_long, push_uuid_text,
 };
 use crate::charset::Charset;
 use crate::types::code;
@@ -30,6 +31,10 @@ pub(super) enum Kind {
         precision: u8,
         scale: u8,
     },
+    /// `FLOAT` where a double is wanted.
+    FloatAsDouble,
+    /// What the server would print.
+    Printed(Printed),
     /// What the server prints: decimals that are too long, JSON, addresses.
     PrintedText,
     /// `TINYINT(1)` as a boolean.
@@ -57,6 +62,9 @@ impl Kind {
     pub(super) fn of(column: &Column) -> Option<Self> {
         let native = &column.native;
         let modifier = || u16::try_from(native.modifier).ok();
+        if let Some(printed) = Printed::of(column) {
+            return Some(Self::Printed(printed));
+        }
         Some(match (&column.ty, native.id) {
             (ColumnType::Boolean, code::BIT) => Self::Bit,
             (ColumnType::Boolean, code::TINY) => Self::Flag,
@@ -66,6 +74,7 @@ impl Kind {
             (ColumnType::Decimal { .. }, code::LONGLONG) => Self::UnsignedLong,
             (ColumnType::Decimal { precision, scale }, _) => Self::Decimal { precision: *precision, scale: *scale },
             (ColumnType::Float, _) => Self::Float,
+            (ColumnType::Double, code::FLOAT) => Self::FloatAsDouble,
             (ColumnType::Double, _) => Self::Double,
             (ColumnType::Date, _) => Self::Date,
             (ColumnType::Time, _) => Self::Time,
@@ -86,6 +95,7 @@ impl Kind {
     pub(super) fn push(self, value: &Value, scratch: &mut Vec<u8>, out: &mut ColumnBuffer) -> Result<(), CellError> {
         match (self, value) {
             (Self::Int { long }, Value::Int(value)) => push_signed(*value, long, out),
+            (Self::Int { long: true }, Value::UInt(value)) => push_unsigned_as_long(*value, out),
             (Self::Int { long }, Value::UInt(value)) => {
                 push_signed(i64::try_from(*value).map_err(|_| malformed("a signed integer"))?, long, out)
             }
@@ -103,27 +113,21 @@ impl Kind {
                 out.push_f32(*value);
                 Ok(())
             }
+            (Self::FloatAsDouble, Value::Float(value)) => {
+                out.push_f64((*value).into());
+                Ok(())
+            }
+            (Self::Printed(printed), value) => push_printed(printed, value, out),
             (Self::Double, Value::Double(value)) => {
                 out.push_f64(*value);
                 Ok(())
             }
             (Self::Date, Value::Date(year, month, day, ..)) => push_date(date(*year, *month, *day), out),
-            (Self::Datetime, Value::Date(year, month, day, hour, minute, second, microsecond)) => {
-                let time = TimeParts {
-                    negative: false,
-                    hour: (*hour).into(),
-                    minute: *minute,
-                    second: *second,
-                    microsecond: *microsecond,
-                };
-                push_datetime(date(*year, *month, *day), time, out)
+            (Self::Datetime, Value::Date(..)) => {
+                let (date, time) = instant(value)?;
+                push_datetime(date, time, out)
             }
-            (Self::Time, Value::Time(negative, days, hours, minute, second, microsecond)) => {
-                let hour = days.checked_mul(24).and_then(|hours_of_days| hours_of_days.checked_add((*hours).into()));
-                let hour = hour.ok_or(malformed("a TIME"))?;
-                let (minute, second, microsecond) = (*minute, *second, *microsecond);
-                push_time(TimeParts { negative: *negative, hour, minute, second, microsecond }, out)
-            }
+            (Self::Time, Value::Time(..)) => push_time(span(value)?, out),
             (kind, Value::Bytes(bytes)) => kind.push_bytes(bytes, scratch, out),
             _ => Err(malformed("a value of the column's type")),
         }
@@ -146,6 +150,40 @@ impl Kind {
             _ => Err(malformed("a value of the column's type")),
         }
     }
+}
+
+fn push_printed(printed: Printed, value: &Value, out: &mut ColumnBuffer) -> Result<(), CellError> {
+    match (printed, value) {
+        (Printed::Number { width, .. }, Value::Int(value)) => print::push_number((*value).into(), width, out),
+        (Printed::Number { width, .. }, Value::UInt(value)) => print::push_number((*value).into(), width, out),
+        (Printed::Year, Value::Int(year)) => print::push_year(*year, out),
+        (Printed::Year, Value::UInt(year)) => {
+            print::push_year(i64::try_from(*year).map_err(|_| malformed("a YEAR"))?, out)
+        }
+        (Printed::Date, Value::Date(year, month, day, ..)) => print::push_date(date(*year, *month, *day), out),
+        (Printed::Datetime(digits) | Printed::Instant(digits), Value::Date(..)) => {
+            let (date, time) = instant(value)?;
+            print::push_datetime(date, time, digits, out)
+        }
+        (Printed::Time(digits), Value::Time(..)) => print::push_time(span(value)?, digits, out),
+        _ => Err(malformed("a value of the column's type")),
+    }
+}
+
+fn instant(value: &Value) -> Result<(DateParts, TimeParts), CellError> {
+    let Value::Date(year, month, day, hour, minute, second, microsecond) = *value else {
+        return Err(malformed("a DATETIME"));
+    };
+    let time = TimeParts { negative: false, hour: hour.into(), minute, second, microsecond };
+    Ok((date(year, month, day), time))
+}
+
+fn span(value: &Value) -> Result<TimeParts, CellError> {
+    let Value::Time(negative, days, hours, minute, second, microsecond) = *value else {
+        return Err(malformed("a TIME"));
+    };
+    let hour = days.checked_mul(24).and_then(|hours_of_days| hours_of_days.checked_add(hours.into()));
+    Ok(TimeParts { negative, hour: hour.ok_or(malformed("a TIME"))?, minute, second, microsecond })
 }
 
 fn date(year: u16, month: u8, day: u8) -> DateParts {

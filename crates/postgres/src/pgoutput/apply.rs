@@ -16,6 +16,7 @@ use super::plan::{Known, Mismatch, RowPlan};
 use super::row::{Change, Fault, key_text};
 use crate::attributes::Attribute;
 use crate::cell::{CellError, binary_safe};
+use crate::types::chosen;
 
 /// Microseconds from 1970-01-01 to 2000-01-01, where Postgres counts from.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
@@ -186,6 +187,9 @@ impl Decoder {
         };
         let looked_up = self.looked_up.remove(&relation.oid).unwrap_or_default();
         let LookedUp { primary_key, attributes } = looked_up;
+        let rules = self.rules.table(&schema.table);
+        let typed = |now: &Attribute| Attribute { column: chosen(&now.column, &rules), ..now.clone() };
+        let attributes: Arc<[Attribute]> = attributes.iter().map(typed).collect();
         let known = Known::new(relation, table, &schema, primary_key.as_deref(), attributes, &self.rules)
             .map_err(|error| malformed(&error))?;
         let place = *self.places.entry(known.oid).or_insert(self.relations.len());

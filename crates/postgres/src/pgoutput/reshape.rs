@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use calve_core::{Column, SchemaChange, TableSchema};
+use calve_core::{Column, ColumnType, SchemaChange, TableSchema};
 
 use super::plan::{Shape, ShapeColumn};
 use crate::attributes::Attribute;
@@ -115,10 +115,17 @@ impl Change<'_> {
             let (ty, native) = match now {
                 Some(now) => (now.column.ty.clone(), now.column.native.clone()),
                 // It changed once more since, and the type in between is one whose numbers say all of it.
-                None if keeps_values(had, has) => (column_type(has.0, has.1), built_in(has.0, has.1)),
+                // A type that was chosen for the column stays.
+                None if keeps_values(had, has) => {
+                    let own = before.ty == column_type(had.0, had.1);
+                    let ty = if own { column_type(has.0, has.1) } else { before.ty.clone() };
+                    (ty, built_in(has.0, has.1))
+                }
                 None => return Err(format!("the type of column {} changed more than once", column.name)),
             };
-            if !keeps_values(had, has) {
+            // As text the same number has other digits.
+            let printed = before.ty == ColumnType::String && had.0 == oid::FLOAT4;
+            if printed || !keeps_values(had, has) {
                 self.existing_rows.get_or_insert(format!(
                     "the type of column {} changed from {} to {}",
                     column.name, before.native.name, native.name
@@ -194,7 +201,7 @@ fn difference(shape: &Shape, schema: &TableSchema) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use calve_core::{ColumnType, Evolution, NativeType, TableName};
+    use calve_core::{Evolution, NativeType, TableName};
 
     use super::*;
 
@@ -359,6 +366,32 @@ mod tests {
         let seen = [ID, PRICE];
         assert_eq!(reshape(&old, &shape(&seen), &attributes(&[2], &seen)), Err("column name was dropped".to_owned()));
         assert!(reshape(&schema(&[ID, NAME]), &shape(&[ID]), &[]).is_err());
+    }
+
+    #[test]
+    fn a_type_that_was_chosen_for_a_column_stays() {
+        let (int, wide) = ((3, "price", oid::INT4, -1), (3, "price", oid::INT8, -1));
+        // The catalog's columns come as the rules have them; that of a type in between does not come at all.
+        for (had, has, now) in [(int, wide, wide), ((3, "price", oid::INT2, -1), int, wide)] {
+            let mut before = schema(&[ID, NAME, had]);
+            before.columns[2].ty = ColumnType::String;
+            let mut catalog = attributes(&[], &[ID, NAME, now]);
+            catalog[2].column.ty = ColumnType::String;
+            let change = reshape(&before, &shape(&[ID, NAME, has]), &catalog).unwrap().expect("the shape is another");
+            assert_eq!((change.existing_rows, &change.schema.columns[2].ty), (None, &ColumnType::String));
+            assert_eq!(change.schema.columns[2].native.id, has.2);
+        }
+        let real = (3, "price", oid::FLOAT4, -1);
+        let double = (3, "price", oid::FLOAT8, -1);
+        for (ty, kept) in [(ColumnType::Double, true), (ColumnType::String, false)] {
+            let mut before = schema(&[ID, NAME, real]);
+            before.columns[2].ty = ty.clone();
+            let mut catalog = attributes(&[], &[ID, NAME, double]);
+            catalog[2].column.ty = ty;
+            let change =
+                reshape(&before, &shape(&[ID, NAME, double]), &catalog).unwrap().expect("the shape is another");
+            assert_eq!(change.existing_rows.is_none(), kept, "{change:?}");
+        }
     }
 
     #[test]

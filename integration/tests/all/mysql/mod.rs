@@ -1,6 +1,7 @@
 //! MySQL and MariaDB end to end, on every server whose log is a binlog: a test is written once and run on each.
 
 mod changes;
+mod chosen_types;
 mod commands;
 mod conversions;
 mod ddl;

@@ -106,7 +106,7 @@ fn values_become_null_or_the_nearest(server: &Server) -> anyhow::Result<()> {
     case.pass()
 }
 
-/// A rule that comes later loosens the table's columns; tables that are prepared in XA or changed in one transaction go along.
+/// A rule that comes later loosens the table's columns, in the middle of a transaction too.
 fn a_rule_may_come_later(server: &Server) -> anyhow::Result<()> {
     let schema = "create table a (id int primary key, t time not null); create table b (id int primary key, t time not null, n int not null);
         create table k (t time primary key, n int not null); insert into k values ('10:00:00', 1);
