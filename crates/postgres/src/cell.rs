@@ -12,9 +12,9 @@ use crate::{datetime, numeric};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CellError {
     /// The value is right, but the column's type in the lake cannot hold it. `what` names the kind of value, and nothing of
-    /// the row: it is fit for logs. `nearest` is the value nearest to it that the type holds, as its number; None where none is.
+    /// the row: it is fit for logs.
     #[error("{what}")]
-    Unrepresentable { what: &'static str, nearest: Option<i128> },
+    Unrepresentable { what: &'static str },
     /// The bytes are not what Postgres writes for this type.
     #[error("the bytes are not {expected}")]
     Malformed { expected: &'static str },
@@ -24,12 +24,7 @@ pub(crate) enum CellError {
 }
 
 pub(crate) const fn unrepresentable(what: &'static str) -> CellError {
-    CellError::Unrepresentable { what, nearest: None }
-}
-
-/// As [`unrepresentable`], of a value that has a nearest one.
-pub(crate) const fn beyond(what: &'static str, nearest: i128) -> CellError {
-    CellError::Unrepresentable { what, nearest: Some(nearest) }
+    CellError::Unrepresentable { what }
 }
 
 pub(crate) const fn malformed(expected: &'static str) -> CellError {
@@ -200,26 +195,21 @@ const LONG_DIGITS: u8 = 19;
 
 /// A whole number as a long.
 fn long(number: Result<i128, CellError>) -> Result<i64, CellError> {
-    const WHAT: &str = "a number that is no integer of 64 bits";
-    let nearest = |number: i128| number.clamp(i64::MIN.into(), i64::MAX.into());
-    match number {
-        Ok(number) => i64::try_from(number).map_err(|_| beyond(WHAT, nearest(number))),
-        Err(CellError::Unrepresentable { nearest: Some(number), .. }) => Err(beyond(WHAT, nearest(number))),
-        Err(error) => Err(error),
-    }
+    i64::try_from(number?).map_err(|_| unrepresentable("a number beyond the integers of 64 bits"))
 }
 
 /// Appends what takes the place of a cell of column `index` that could not be appended, where the column's rule has something
-/// for it; counts it, and says so in the log the first time.
+/// for it; counts it, and says so in the log the first time. `nearest` is the value nearest to it.
 #[cold]
 pub(crate) fn substitute(
     error: CellError,
+    nearest: Option<i128>,
     rule: &CellRule,
     (schema, index): (&TableSchema, usize),
     out: &mut ColumnBuffer,
     substituted: &mut Substituted,
 ) -> Result<(), CellError> {
-    let CellError::Unrepresentable { what, nearest } = error else { return Err(error) };
+    let CellError::Unrepresentable { what } = error else { return Err(error) };
     substituted.count(rule.append(nearest, out).ok_or(error)?);
     if rule.is_first() {
         let column = schema.columns.get(index).map_or("?", |column| column.name.as_str());
@@ -232,6 +222,36 @@ pub(crate) fn substitute(
         );
     }
     Ok(())
+}
+
+impl CellKind {
+    /// The value nearest to a cell that came as text and cannot be held, as the number that its type counts it by. None where none is.
+    pub(crate) fn nearest_of_text(self, bytes: &[u8]) -> Option<i128> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let signed = |last: i128| Some(if text.starts_with('-') { -last } else { last });
+        match self {
+            Self::Date => signed(datetime::LAST_DATE.into()),
+            Self::Timestamp | Self::TimestampTz => signed(datetime::LAST_TIMESTAMP.into()),
+            Self::Time => Some(datetime::LAST_TIME.into()),
+            Self::Decimal { precision, scale } => numeric::nearest_of_text(text, precision, scale),
+            Self::NumericAsLong => {
+                let number = numeric::nearest_of_text(text, LONG_DIGITS, 0)?;
+                Some(number.clamp(i64::MIN.into(), i64::MAX.into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// As [`nearest_of_text`](Self::nearest_of_text), of a cell in binary form.
+    pub(crate) fn nearest_of_binary(self, bytes: &[u8]) -> Option<i128> {
+        match self {
+            Self::Decimal { .. } | Self::NumericAsLong => {
+                self.nearest_of_text(numeric::text_of_binary(bytes).ok()?.as_bytes())
+            }
+            // Of numbers only the sign matters, which is the first bit.
+            _ => self.nearest_of_text(if bytes.first()? & 0x80 == 0 { b"" } else { b"-" }),
+        }
+    }
 }
 
 /// The cell as an array of the length that its type has on the wire.

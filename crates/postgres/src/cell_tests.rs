@@ -329,10 +329,15 @@ fn a_type_that_was_chosen_is_the_same_in_both_forms() {
         let own = choice(&column(name));
         let column = Column { ty, ..column(name) };
         assert!(binary_safe(&column) && own.allows(&column.ty), "{name}");
-        for got in [text(&column, form.as_bytes()), binary(&column, &bytes)] {
+        let kind = CellKind::plan(&column);
+        let forms = [
+            (text(&column, form.as_bytes()), kind.nearest_of_text(form.as_bytes())),
+            (binary(&column, &bytes), kind.nearest_of_binary(&bytes)),
+        ];
+        for (got, nearest) in forms {
             match (got, expected) {
                 (Ok(got), Ok(expected)) => assert_eq!(got, expected, "{name} {form}"),
-                (Err(CellError::Unrepresentable { nearest, .. }), Err(Some(expected))) => {
+                (Err(CellError::Unrepresentable { .. }), Err(Some(expected))) => {
                     assert_eq!(nearest, Some(expected.into()), "{name} {form}");
                 }
                 (Err(CellError::Malformed { .. }), Err(None)) => {}
@@ -348,9 +353,14 @@ fn a_type_that_was_chosen_is_the_same_in_both_forms() {
 /// The text form, and the binary form of dates, times and timestamps as their number.
 #[test]
 fn the_nearest_value_is_the_same_in_both_forms() {
-    let nearest = |result| match result {
-        Err(CellError::Unrepresentable { nearest, .. }) => nearest,
-        other => panic!("{other:?}"),
+    let refused = |result| assert!(matches!(result, Err(CellError::Unrepresentable { .. })), "{result:?}");
+    let nearest = |column: &Column, form: &str| {
+        refused(text(column, form.as_bytes()));
+        CellKind::plan(column).nearest_of_text(form.as_bytes())
+    };
+    let nearest_in_binary = |column: &Column, bytes: &[u8]| {
+        refused(binary(column, bytes));
+        CellKind::plan(column).nearest_of_binary(bytes)
     };
     for (name, form, number, expected) in [
         ("date", "infinity", i128::from(i32::MAX), Some(2_147_483_647)),
@@ -365,8 +375,8 @@ fn the_nearest_value_is_the_same_in_both_forms() {
             "date" => i32::try_from(number).unwrap().to_be_bytes().to_vec(),
             _ => i64::try_from(number).unwrap().to_be_bytes().to_vec(),
         };
-        assert_eq!(nearest(text(&column, form.as_bytes())), expected, "{name} '{form}'");
-        assert_eq!(nearest(binary(&column, &bytes)), expected, "{name} '{form}' in binary");
+        assert_eq!(nearest(&column, form), expected, "{name} '{form}'");
+        assert_eq!(nearest_in_binary(&column, &bytes), expected, "{name} '{form}' in binary");
     }
     for (form, expected) in [
         ("12345.678", Some(999_999)),
@@ -379,16 +389,16 @@ fn the_nearest_value_is_the_same_in_both_forms() {
         ("123456789012345678901234567890123456789012345678901234567890.5", Some(999_999)),
     ] {
         let cents = column("numeric(6,2)");
-        assert_eq!(nearest(text(&cents, form.as_bytes())), expected, "{form}");
-        assert_eq!(nearest(binary(&cents, &numeric_send(form))), expected, "{form} in binary");
+        assert_eq!(nearest(&cents, form), expected, "{form}");
+        assert_eq!(nearest_in_binary(&cents, &numeric_send(form)), expected, "{form} in binary");
     }
     let special = |sign: u16| [0_u16, 0, sign, 0].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     for (form, sign, expected) in
         [("NaN", 0xc000, None), ("Infinity", 0xd000, Some(999_999)), ("-Infinity", 0xf000, Some(-999_999))]
     {
         let cents = column("numeric(6,2)");
-        assert_eq!(nearest(text(&cents, form.as_bytes())), expected, "{form}");
-        assert_eq!(nearest(binary(&cents, &special(sign))), expected, "{form} in binary");
+        assert_eq!(nearest(&cents, form), expected, "{form}");
+        assert_eq!(nearest_in_binary(&cents, &special(sign)), expected, "{form} in binary");
     }
-    assert_eq!(nearest(text(&column("text"), b"a\xff")), None);
+    assert_eq!(CellKind::plan(&column("text")).nearest_of_text(b"a\xff"), None);
 }

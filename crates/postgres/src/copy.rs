@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use calve_core::{
-    CellRule, Column, Error, ErrorKind, RowBuffer, RowOp, StopReason, Substituted, TableSchema, ValueRules, show_key,
+    CellRule, Column, ColumnBuffer, Error, ErrorKind, RowBuffer, RowOp, StopReason, Substituted, TableSchema,
+    ValueRules, show_key,
 };
 
 use crate::cell::{CellError, CellKind, binary_safe, substitute};
@@ -170,11 +171,9 @@ impl CopyDecoder {
                 column.push_null();
                 continue;
             };
-            let pushed = kind.binary(cell, column).or_else(|error| match self.rules.get(index) {
-                Some(rule) => substitute(error, rule, (&self.schema, index), column, &mut substituted),
-                None => Err(error),
-            });
-            if let Err(error) = pushed {
+            if let Err(error) = kind.binary(cell, column)
+                && let Err(error) = self.replace(error, index, kind.nearest_of_binary(cell), column, &mut substituted)
+            {
                 buffer.discard_row();
                 return match error {
                     CellError::Full(_) => Ok(Taken::Full),
@@ -188,12 +187,27 @@ impl CopyDecoder {
     }
 
     #[cold]
+    fn replace(
+        &self,
+        error: CellError,
+        index: usize,
+        nearest: Option<i128>,
+        out: &mut ColumnBuffer,
+        substituted: &mut Substituted,
+    ) -> std::result::Result<(), CellError> {
+        match self.rules.get(index) {
+            Some(rule) => substitute(error, nearest, rule, (&self.schema, index), out, substituted),
+            None => Err(error),
+        }
+    }
+
+    #[cold]
     fn cell_fault(&self, index: usize, error: CellError, tuple: &[u8]) -> CopyFault {
         let table = &self.schema.table;
         let column = self.schema.columns.get(index).map_or_else(|| "?".to_owned(), |column| identifier(&column.name));
         let key = self.key_of(tuple).unwrap_or_else(|| "a key that cannot be read".to_owned());
         match error {
-            CellError::Unrepresentable { what, .. } => CopyFault::Stop(StopReason {
+            CellError::Unrepresentable { what } => CopyFault::Stop(StopReason {
                 state: "unrepresentable value".to_owned(),
                 detail: format!("column {column} of the row with {key} holds {what}"),
                 remedy: format!("change the value in Postgres, then run `calve reload {table}`"),

@@ -4,26 +4,28 @@
 //! The binary forms count from 2000-01-01, with the extreme numbers for infinity. The text forms are those of
 //! `datestyle = ISO` (`EncodeDateOnly`, `EncodeTimeOnly`, `EncodeDateTime`): years of four digits and more, `BC` behind.
 
-use crate::cell::{CellError, array, beyond, malformed};
+use crate::cell::{CellError, array, malformed, unrepresentable};
 
 const DATE: CellError = malformed("a date as datestyle = ISO prints it");
 const TIME: CellError = malformed("a time");
 const TIMESTAMP: CellError = malformed("a timestamp as datestyle = ISO prints it");
-const INFINITE: &str = "infinity, which no date or timestamp of the lake can hold";
-const TOO_LATE: CellError = beyond("a timestamp beyond the 64 bits of microseconds around 1970", LAST_TIMESTAMP);
-const MIDNIGHT_AFTER: CellError = beyond("24:00:00, which is no time of a day", DAY_US as i128 - 1);
+const INFINITE: CellError = unrepresentable("infinity, which no date or timestamp of the lake can hold");
+const TOO_LATE: CellError = unrepresentable("a timestamp beyond the 64 bits of microseconds around 1970");
+const MIDNIGHT_AFTER: CellError = unrepresentable("24:00:00, which is no time of a day");
+
 /// Infinity is nearest to the greatest number, or to its negative: readers show these, and some of them as infinity. The number
 /// below is one that not all can read.
-const LAST_DATE: i128 = i32::MAX as i128;
-const LAST_TIMESTAMP: i128 = i64::MAX as i128;
+pub(crate) const LAST_DATE: i32 = i32::MAX;
+pub(crate) const LAST_TIMESTAMP: i64 = i64::MAX;
+/// Nearest to 24:00.
+pub(crate) const LAST_TIME: i64 = DAY_US - 1;
 /// Days from 1970-01-01 to 2000-01-01.
 const EPOCH_DAYS: i32 = 10_957;
 const DAY_US: i64 = 86_400_000_000;
 
 pub(crate) fn date_of_binary(bytes: &[u8]) -> Result<i32, CellError> {
     match i32::from_be_bytes(array(bytes, "a date of 4 bytes")?) {
-        i32::MAX => Err(beyond(INFINITE, LAST_DATE)),
-        i32::MIN => Err(beyond(INFINITE, -LAST_DATE)),
+        i32::MIN | i32::MAX => Err(INFINITE),
         // The last date of Postgres is 5874897-12-31, so this cannot pass 32 bits.
         days => days.checked_add(EPOCH_DAYS).ok_or(DATE),
     }
@@ -39,14 +41,15 @@ pub(crate) fn time_of_binary(bytes: &[u8]) -> Result<i64, CellError> {
 
 pub(crate) fn timestamp_of_binary(bytes: &[u8]) -> Result<i64, CellError> {
     match i64::from_be_bytes(array(bytes, "a timestamp of 8 bytes")?) {
-        i64::MAX => Err(beyond(INFINITE, LAST_TIMESTAMP)),
-        i64::MIN => Err(beyond(INFINITE, -LAST_TIMESTAMP)),
+        i64::MIN | i64::MAX => Err(INFINITE),
         time => time.checked_add(i64::from(EPOCH_DAYS) * DAY_US).ok_or(TOO_LATE),
     }
 }
 
 pub(crate) fn date_of_text(text: &[u8]) -> Result<i32, CellError> {
-    refuse_infinity(text, LAST_DATE)?;
+    if is_infinite(text) {
+        return Err(INFINITE);
+    }
     let (text, before_christ) = era(text);
     let (days, rest) = date(text, before_christ).ok_or(DATE)?;
     if rest.is_empty() { i32::try_from(days).map_err(|_| DATE) } else { Err(DATE) }
@@ -62,7 +65,9 @@ pub(crate) fn time_of_text(text: &[u8]) -> Result<i64, CellError> {
 
 /// A timestamp, followed by its offset from UTC where it is one `with_zone`.
 pub(crate) fn timestamp_of_text(text: &[u8], with_zone: bool) -> Result<i64, CellError> {
-    refuse_infinity(text, LAST_TIMESTAMP)?;
+    if is_infinite(text) {
+        return Err(INFINITE);
+    }
     let (text, before_christ) = era(text);
     let parts = || {
         let (days, rest) = date(text, before_christ)?;
@@ -75,12 +80,8 @@ pub(crate) fn timestamp_of_text(text: &[u8], with_zone: bool) -> Result<i64, Cel
     i64::try_from(instant).map_err(|_| TOO_LATE)
 }
 
-fn refuse_infinity(text: &[u8], last: i128) -> Result<(), CellError> {
-    match text {
-        b"infinity" => Err(beyond(INFINITE, last)),
-        b"-infinity" => Err(beyond(INFINITE, -last)),
-        _ => Ok(()),
-    }
+fn is_infinite(text: &[u8]) -> bool {
+    matches!(text, b"infinity" | b"-infinity")
 }
 
 fn era(text: &[u8]) -> (&[u8], bool) {

@@ -5,11 +5,11 @@
 
 use calve_core::{ColumnBuffer, ColumnType, Values, greatest_decimal, nearest_decimal};
 
-use crate::cell::{CellError, beyond, malformed, scratch, unrepresentable};
+use crate::cell::{CellError, malformed, scratch, unrepresentable};
 
 const MALFORMED: CellError = malformed("a numeric");
 const NOT_A_NUMBER: CellError = unrepresentable("NaN, which a decimal cannot hold");
-const INFINITE: &str = "Infinity, which a decimal cannot hold";
+const INFINITE: CellError = unrepresentable("Infinity, which a decimal cannot hold");
 const TOO_LONG: CellError = unrepresentable("a number with more digits than the decimal type has");
 
 /// A numeric of finite value, as on the wire.
@@ -59,35 +59,11 @@ fn group(bytes: [u8; 2]) -> Result<u16, CellError> {
 
 /// The unscaled value of a `decimal(precision, scale)`.
 pub(crate) fn decimal_of_binary(bytes: &[u8], precision: u8, scale: u8) -> Result<i128, CellError> {
-    match read(bytes)? {
-        Numeric::Finite(digits) => match exact_of_binary(&digits, precision, scale) {
-            Err(TOO_LONG) => Err(too_long(&text_of_binary(bytes)?, precision, scale)),
-            exact => exact,
-        },
-        Numeric::NaN => Err(NOT_A_NUMBER),
-        Numeric::Infinity => Err(beyond(INFINITE, greatest_decimal(precision))),
-        Numeric::NegativeInfinity => Err(beyond(INFINITE, -greatest_decimal(precision))),
-    }
-}
-
-/// A number that no `decimal(precision, scale)` is, with the nearest that is one.
-#[cold]
-fn too_long(text: &str, precision: u8, scale: u8) -> CellError {
-    let CellError::Unrepresentable { what, .. } = TOO_LONG else { return TOO_LONG };
-    CellError::Unrepresentable { what, nearest: nearest_decimal(text, precision, scale) }
-}
-
-/// The text that `numeric_out` prints.
-fn text_of_binary(bytes: &[u8]) -> Result<String, CellError> {
-    let mut text = ColumnBuffer::new(ColumnType::String);
-    push_text_of_binary(bytes, &mut text)?;
-    match text.values() {
-        Values::Bytes { data, .. } => String::from_utf8(data.clone()).map_err(|_| MALFORMED),
-        _ => Err(MALFORMED),
-    }
-}
-
-fn exact_of_binary(digits: &Digits<'_>, precision: u8, scale: u8) -> Result<i128, CellError> {
+    let digits = match read(bytes)? {
+        Numeric::Finite(digits) => digits,
+        Numeric::NaN => return Err(NOT_A_NUMBER),
+        Numeric::Infinity | Numeric::NegativeInfinity => return Err(INFINITE),
+    };
     let mut unscaled: u128 = 0;
     // Power of ten, in units of the last decimal, that the present digit counts.
     let mut exponent = digits.weight * 4 + i32::from(scale) + 4;
@@ -115,20 +91,9 @@ fn exact_of_binary(digits: &Digits<'_>, precision: u8, scale: u8) -> Result<i128
 
 /// The unscaled value of a `decimal(precision, scale)`.
 pub(crate) fn decimal_of_text(bytes: &[u8], precision: u8, scale: u8) -> Result<i128, CellError> {
-    match exact_of_text(bytes, precision, scale) {
-        Err(TOO_LONG) => match std::str::from_utf8(bytes) {
-            Ok(text) => Err(too_long(text, precision, scale)),
-            Err(_) => Err(MALFORMED),
-        },
-        exact => exact,
-    }
-}
-
-fn exact_of_text(bytes: &[u8], precision: u8, scale: u8) -> Result<i128, CellError> {
     let (negative, digits) = match bytes {
         b"NaN" => return Err(NOT_A_NUMBER),
-        b"Infinity" => return Err(beyond(INFINITE, greatest_decimal(precision))),
-        b"-Infinity" => return Err(beyond(INFINITE, -greatest_decimal(precision))),
+        b"Infinity" | b"-Infinity" => return Err(INFINITE),
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
@@ -170,6 +135,25 @@ fn signed(unscaled: u128, negative: bool, precision: u8) -> Result<i128, CellErr
     }
     let value = i128::try_from(unscaled).map_err(|_| TOO_LONG)?;
     Ok(if negative { -value } else { value })
+}
+
+/// The unscaled value of the `decimal(precision, scale)` that is nearest to a number, by its text. None where none is.
+pub(crate) fn nearest_of_text(text: &str, precision: u8, scale: u8) -> Option<i128> {
+    match text {
+        "Infinity" => Some(greatest_decimal(precision)),
+        "-Infinity" => Some(-greatest_decimal(precision)),
+        number => nearest_decimal(number, precision, scale),
+    }
+}
+
+/// The text that `numeric_out` prints.
+pub(crate) fn text_of_binary(bytes: &[u8]) -> Result<String, CellError> {
+    let mut text = ColumnBuffer::new(ColumnType::String);
+    push_text_of_binary(bytes, &mut text)?;
+    match text.values() {
+        Values::Bytes { data, .. } => String::from_utf8(data.clone()).map_err(|_| MALFORMED),
+        _ => Err(MALFORMED),
+    }
 }
 
 /// Appends the text that `numeric_out` prints.

@@ -206,6 +206,32 @@ impl Kind {
         }
     }
 
+    /// The value nearest to a cell that cannot be held, as the number that its type counts it by. None where none is.
+    #[cold]
+    pub(super) fn nearest(&self, bytes: &[u8]) -> Option<i128> {
+        match self {
+            Self::Flag => Some((value::signed_le(bytes) > 0).into()),
+            Self::UnsignedAsLong => Some(i64::MAX.into()),
+            Self::DecimalAs { layout, precision, scale } => {
+                let mut text = Vec::new();
+                decimal::write_text(bytes, *layout, false, &mut text).ok()?;
+                decimal::nearest_of_text(&text, *precision, *scale)
+            }
+            Self::Date => temporal::nearest_day(temporal::read_date(bytes)),
+            Self::Time(decimals) => Some(temporal::nearest_time(temporal::read_time(bytes, *decimals).ok()?)),
+            Self::OldTime => Some(temporal::nearest_time(temporal::read_old_time(bytes))),
+            Self::Datetime(decimals) => {
+                let (date, time) = temporal::read_datetime(bytes, *decimals).ok()?;
+                temporal::nearest_datetime(date, time)
+            }
+            Self::OldDatetime => {
+                let (date, time) = temporal::read_old_datetime(bytes).ok()?;
+                temporal::nearest_datetime(date, time)
+            }
+            _ => None,
+        }
+    }
+
     /// Appends a document that the log has as changes of the one before.
     pub(super) fn push_json_diff(
         before: &[u8],

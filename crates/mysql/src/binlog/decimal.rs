@@ -145,15 +145,13 @@ pub(crate) fn push_decimal_of_text(
     scale: u8,
     out: &mut ColumnBuffer,
 ) -> Result<(), CellError> {
-    let unscaled =
-        unscaled_of_text(text, precision, scale).map_err(|error| match (error, std::str::from_utf8(text)) {
-            (CellError::Unrepresentable { what, .. }, Ok(text)) => {
-                CellError::Unrepresentable { what, nearest: nearest_decimal(text, precision, scale) }
-            }
-            (error, _) => error,
-        })?;
-    out.push_decimal(unscaled);
+    out.push_decimal(unscaled_of_text(text, precision, scale)?);
     Ok(())
+}
+
+/// The unscaled value nearest to a number in digits that has too many of them.
+pub(crate) fn nearest_of_text(text: &[u8], precision: u8, scale: u8) -> Option<i128> {
+    nearest_decimal(std::str::from_utf8(text).ok()?, precision, scale)
 }
 
 fn unscaled_of_text(text: &[u8], precision: u8, scale: u8) -> Result<i128, CellError> {
@@ -237,10 +235,7 @@ mod tests {
             [(&b"1.00005"[..], 10_001), (b"-12345678901", -99_999_999_999_999), (b"1.00004999", 10_000)]
         {
             let error = push_decimal_of_text(text, 14, 4, &mut out).unwrap_err();
-            assert!(
-                matches!(error, CellError::Unrepresentable { nearest: Some(found), .. } if found == nearest),
-                "{error:?}"
-            );
+            assert_eq!((error, nearest_of_text(text, 14, 4)), (TOO_LONG, Some(nearest)));
         }
         for bad in [&b"1.23456"[..], b"12345678901", b"", b"-", b".", b"1e5"] {
             assert!(push_decimal_of_text(bad, 14, 4, &mut out).is_err(), "{bad:?}");

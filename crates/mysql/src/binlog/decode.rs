@@ -212,8 +212,8 @@ impl RowPlan {
                 self.tell_zero_date(target);
                 Ok(())
             }
-            Err(error @ CellError::Unrepresentable { what, nearest }) => {
-                let substitute = target.rule.append(nearest, out);
+            Err(error @ CellError::Unrepresentable { what }) => {
+                let substitute = target.rule.append(target.kind.nearest(bytes), out);
                 substituted.count(substitute.ok_or(Fault::Cell { column: target.index, error })?);
                 tell_substituted(&target.rule, &self.schema, target.index, what);
                 Ok(())
@@ -343,9 +343,7 @@ impl RowPlan {
         };
         match fault {
             Fault::Wire(error) => error.into(),
-            Fault::Cell { column, error: CellError::Unrepresentable { what, .. } } => {
-                unrepresentable(column, what, key())
-            }
+            Fault::Cell { column, error: CellError::Unrepresentable { what } } => unrepresentable(column, what, key()),
             Fault::Cell { column, error: CellError::ZeroDate } => {
                 unrepresentable(column, refused_zero_date(is_key(column)), key())
             }

@@ -6,7 +6,7 @@
 
 use calve_core::ColumnBuffer;
 
-use super::value::{CellError, beyond, malformed};
+use super::value::{CellError, malformed, unrepresentable};
 use super::wire::{uint_be, uint_le};
 
 const DAY_US: i64 = 86_400_000_000;
@@ -38,17 +38,12 @@ pub(crate) fn push_date(date: DateParts, out: &mut ColumnBuffer) -> Result<(), C
 
 /// Appends a `DATETIME`, or a `TIMESTAMP` read in UTC.
 pub(crate) fn push_datetime(date: DateParts, time: TimeParts, out: &mut ColumnBuffer) -> Result<(), CellError> {
+    let midnight = i64::from(days(date)?) * DAY_US;
     let time = microseconds(time)?;
     if !(0..DAY_US).contains(&time) {
         return Err(malformed("a time of a day"));
     }
-    let days = days(date).map_err(|error| match error {
-        CellError::Unrepresentable { what, nearest: Some(day) } => {
-            beyond(what, day * i128::from(DAY_US) + i128::from(time))
-        }
-        error => error,
-    })?;
-    out.push_i64(i64::from(days) * DAY_US + time);
+    out.push_i64(midnight + time);
     Ok(())
 }
 
@@ -68,13 +63,28 @@ pub(crate) fn push_instant(seconds: u32, microsecond: u32, out: &mut ColumnBuffe
 pub(crate) fn push_time(time: TimeParts, out: &mut ColumnBuffer) -> Result<(), CellError> {
     match microseconds(time)? {
         time @ 0..DAY_US => out.push_i64(time),
-        ..0 => return Err(beyond("a negative TIME, which is no time of a day", 0)),
-        _ => return Err(beyond("a TIME of 24:00:00 or more, which is no time of a day", (DAY_US - 1).into())),
+        ..0 => return Err(unrepresentable("a negative TIME, which is no time of a day")),
+        _ => return Err(unrepresentable("a TIME of 24:00:00 or more, which is no time of a day")),
     }
     Ok(())
 }
 
-/// Days since 1970-01-01. Nearest to a day that its month does not have is the month's last.
+/// The time of a day that is nearest to a span that is none.
+pub(crate) fn nearest_time(time: TimeParts) -> i128 {
+    if time.negative { 0 } else { (DAY_US - 1).into() }
+}
+
+/// The day that is nearest to one that its month does not have: the month's last. In days since 1970-01-01.
+pub(crate) fn nearest_day(date: DateParts) -> Option<i128> {
+    (1..=12).contains(&date.month).then(|| (first_of_next_month(date.year.into(), date.month.into()) - 1).into())
+}
+
+/// As [`nearest_day`], at the same time of that day.
+pub(crate) fn nearest_datetime(date: DateParts, time: TimeParts) -> Option<i128> {
+    Some(nearest_day(date)? * i128::from(DAY_US) + i128::from(microseconds(time).ok()?))
+}
+
+/// Days since 1970-01-01.
 fn days(date: DateParts) -> Result<i32, CellError> {
     let DateParts { year, month, day } = date;
     if month == 0 || day == 0 {
@@ -85,12 +95,15 @@ fn days(date: DateParts) -> Result<i32, CellError> {
     }
     let (year, month) = (i32::from(year), i32::from(month));
     let first = first_of_month(year, month);
-    let next = if month == 12 { first_of_month(year + 1, 1) } else { first_of_month(year, month + 1) };
     // Under ALLOW_INVALID_DATES the server checks no more than that the day is 31 at most.
-    if i32::from(day) > next - first {
-        return Err(beyond("a date that is in no calendar, such as February 31st", (next - 1).into()));
+    if i32::from(day) > first_of_next_month(year, month) - first {
+        return Err(unrepresentable("a date that is in no calendar, such as February 31st"));
     }
     Ok(first + i32::from(day) - 1)
+}
+
+fn first_of_next_month(year: i32, month: i32) -> i32 {
+    if month == 12 { first_of_month(year + 1, 1) } else { first_of_month(year, month + 1) }
 }
 
 /// Days from 1970-01-01 to the first of a month, in a year that begins with March so that the leap day comes last.
@@ -267,7 +280,7 @@ mod tests {
             (9999, 12, 31, Ok(2_932_896)),
             (1000, 1, 1, Ok(-354_285)),
             (0, 1, 1, Ok(-719_528)),
-            (1900, 2, 29, Err(beyond("a date that is in no calendar, such as February 31st", -25_509))),
+            (1900, 2, 29, Err(unrepresentable("a date that is in no calendar, such as February 31st"))),
             (2004, 0, 1, Err(CellError::ZeroDate)),
             (2004, 1, 0, Err(CellError::ZeroDate)),
             (0, 0, 0, Err(CellError::ZeroDate)),
@@ -275,6 +288,17 @@ mod tests {
         ] {
             assert_eq!(days(DateParts { year, month, day }), expected, "{year}-{month}-{day}");
         }
+    }
+
+    #[test]
+    fn the_nearest_to_what_is_in_no_calendar_is_found() {
+        for (year, month, expected) in [(1900, 2, -25_509), (2024, 2, 19_782), (2023, 4, 19_477), (2024, 12, 20_088)] {
+            assert_eq!(nearest_day(DateParts { year, month, day: 31 }), Some(expected), "{year}-{month}");
+        }
+        let date = DateParts { year: 1970, month: 2, day: 30 };
+        assert_eq!(nearest_datetime(date, time(false, 1, 0, 0, 5)), Some(58 * 86_400_000_000 + 3_600_000_005));
+        assert_eq!(nearest_time(time(true, 0, 0, 0, 1)), 0);
+        assert_eq!(nearest_time(time(false, 24, 0, 0, 0)), 86_399_999_999);
     }
 
     /// Bytes from the comment above `TIME_to_longlong_time_packed` in the server and from its definition.

@@ -13,9 +13,9 @@ use crate::charset::Charset;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CellError {
     /// The value is right, but the column's type in the lake cannot hold it. `what` names the kind of value, and nothing of
-    /// the row: it is fit for logs. `nearest` is the value nearest to it that the type holds, as its number; None where none is.
+    /// the row: it is fit for logs.
     #[error("{what}")]
-    Unrepresentable { what: &'static str, nearest: Option<i128> },
+    Unrepresentable { what: &'static str },
     /// A date of which the year, the month or the day is zero as no calendar has it. NULL takes its place where it may.
     #[error("a zero date")]
     ZeroDate,
@@ -28,12 +28,7 @@ pub(crate) enum CellError {
 }
 
 pub(crate) const fn unrepresentable(what: &'static str) -> CellError {
-    CellError::Unrepresentable { what, nearest: None }
-}
-
-/// As [`unrepresentable`], of a value that has a nearest one.
-pub(crate) const fn beyond(what: &'static str, nearest: i128) -> CellError {
-    CellError::Unrepresentable { what, nearest: Some(nearest) }
+    CellError::Unrepresentable { what }
 }
 
 pub(crate) const fn malformed(expected: &'static str) -> CellError {
@@ -60,10 +55,7 @@ pub(crate) fn push_signed(value: i64, long: bool, out: &mut ColumnBuffer) -> Res
 pub(crate) fn push_flag(value: i64, out: &mut ColumnBuffer) -> Result<(), CellError> {
     match value {
         0 | 1 => out.push_bool(value == 1),
-        _ => {
-            const OTHER: &str = "a TINYINT other than 0 and 1, which no boolean can hold";
-            return Err(beyond(OTHER, (value > 0).into()));
-        }
+        _ => return Err(unrepresentable("a TINYINT other than 0 and 1, which no boolean can hold")),
     }
     Ok(())
 }
@@ -75,8 +67,8 @@ pub(crate) fn push_unsigned_long(value: u64, out: &mut ColumnBuffer) {
 
 /// `BIGINT UNSIGNED` where a long is wanted.
 pub(crate) fn push_unsigned_as_long(value: u64, out: &mut ColumnBuffer) -> Result<(), CellError> {
-    const WHAT: &str = "a number beyond 9223372036854775807, which no long can hold";
-    out.push_i64(i64::try_from(value).map_err(|_| beyond(WHAT, i64::MAX.into()))?);
+    const TOO_LARGE: CellError = unrepresentable("a number beyond 9223372036854775807, which no long can hold");
+    out.push_i64(i64::try_from(value).map_err(|_| TOO_LARGE)?);
     Ok(())
 }
 

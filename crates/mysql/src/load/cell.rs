@@ -4,10 +4,12 @@
 use calve_core::{Column, ColumnBuffer, ColumnType};
 use mysql_async::Value;
 
-use crate::binlog::decimal::push_decimal_of_text;
+use crate::binlog::decimal::{nearest_of_text, push_decimal_of_text};
 use crate::binlog::geometry::push_geometry;
 use crate::binlog::print::{self, Printed};
-use crate::binlog::temporal::{DateParts, TimeParts, push_date, push_datetime, push_time};
+use crate::binlog::temporal::{
+    DateParts, TimeParts, nearest_datetime, nearest_day, nearest_time, push_date, push_datetime, push_time,
+};
 use crate::binlog::value::{
     CellError, malformed, push_bit, push_bits, push_flag, push_padded, push_signed, push_text, push_unsigned_as_long,
     push_unsigned_long, push_uuid_text,
@@ -130,6 +132,22 @@ impl Kind {
             (Self::Time, Value::Time(..)) => push_time(span(value)?, out),
             (kind, Value::Bytes(bytes)) => kind.push_bytes(bytes, scratch, out),
             _ => Err(malformed("a value of the column's type")),
+        }
+    }
+
+    /// The value nearest to one that cannot be held, as the number that its type counts it by. None where none is.
+    pub(super) fn nearest(self, value: &Value) -> Option<i128> {
+        match (self, value) {
+            (Self::Flag, Value::Int(value)) => Some((*value > 0).into()),
+            (Self::Int { long: true }, Value::UInt(_)) => Some(i64::MAX.into()),
+            (Self::Decimal { precision, scale }, Value::Bytes(text)) => nearest_of_text(text, precision, scale),
+            (Self::Date, Value::Date(year, month, day, ..)) => nearest_day(date(*year, *month, *day)),
+            (Self::Datetime, value) => {
+                let (date, time) = instant(value).ok()?;
+                nearest_datetime(date, time)
+            }
+            (Self::Time, value) => Some(nearest_time(span(value).ok()?)),
+            _ => None,
         }
     }
 

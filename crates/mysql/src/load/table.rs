@@ -120,9 +120,9 @@ impl LoadTable {
                 Ok(())
             }
             Err(Fault::ZeroDate) => Err(self.stop(row, at, refused_zero_date(self.schema.key.contains(&at)))),
-            Err(Fault::Unrepresentable { what, nearest }) => {
+            Err(Fault::Unrepresentable { what }) => {
                 let rule = self.rules.get(at);
-                match rule.and_then(|rule| Some((rule, rule.append(nearest, out)?))) {
+                match rule.and_then(|rule| Some((rule, rule.append(kind.nearest(value), out)?))) {
                     Some((rule, substitute)) => {
                         substituted.count(substitute);
                         tell_substituted(rule, &self.schema, at, what);

@@ -309,7 +309,7 @@ fn stop_reason(plan: &RowPlan, change: &Change<'_>, fault: Fault) -> Result<Stop
     let is_key = |column: usize| plan.columns.get(column).is_some_and(|column| column.key.is_some());
     let key = || key_text(plan, change.key_row());
     match fault {
-        Fault::Cell { column, error: CellError::Unrepresentable { what, .. } } => Ok(StopReason {
+        Fault::Cell { column, error: CellError::Unrepresentable { what } } => Ok(StopReason {
             state: "unrepresentable value".into(),
             detail: format!("column {} of the row with {} holds {what}", name(column), key()),
             remedy: format!("change the value in Postgres, then run `calve reload {table}`"),

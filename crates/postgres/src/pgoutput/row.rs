@@ -86,7 +86,9 @@ fn push_image<'a>(plan: &RowPlan, row: Tuple<'a>, before: &Before<'a>, buffer: &
     let mut substituted = Substituted::default();
     for (index, (column, out)) in plan.columns.iter().zip(buffer.images_mut()).enumerate() {
         if let Some(cell) = before.known(column, index, cells.next()?)? {
-            push(plan, column, index, cell, out, &mut substituted)?;
+            if let Err(fault) = push(column, index, cell, out) {
+                replace(plan, fault, cell, out, &mut substituted)?;
+            }
         } else {
             out.push_null();
             left_out = true;
@@ -111,7 +113,7 @@ fn push_old_key(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Re
     for (index, column) in plan.columns.iter().enumerate() {
         let cell = cells.next()?;
         if let Some(key) = column.key {
-            push(plan, column, index, cell, buffer.old_key(key), &mut Substituted::default())?;
+            push(column, index, cell, buffer.old_key(key))?;
         }
     }
     Ok(())
@@ -145,15 +147,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// Nothing takes the place of a value in a key. Where NULL is to, and may not be in the column yet, it is as if NULL had come.
-fn push(
-    plan: &RowPlan,
-    column: &ColumnPlan,
-    index: usize,
-    cell: Cell<'_>,
-    out: &mut ColumnBuffer,
-    substituted: &mut Substituted,
-) -> Result<(), Fault> {
+fn push(column: &ColumnPlan, index: usize, cell: Cell<'_>, out: &mut ColumnBuffer) -> Result<(), Fault> {
     let pushed = match cell {
         Cell::Text(bytes) => column.kind.text(bytes, out),
         Cell::Binary(bytes) => column.kind.binary(bytes, out),
@@ -164,15 +158,32 @@ fn push(
         Cell::Null => return Err(Fault::Null { column: index }),
         Cell::Unchanged => return Err(Fault::Unchanged { column: index }),
     };
-    let Err(error) = pushed else { return Ok(()) };
-    if let CellError::Unrepresentable { nearest, .. } = error
-        && column.rule.substitute(nearest) == Some(Substitute::Null)
-        && !column.nullable
-    {
+    pushed.map_err(|error| Fault::Cell { column: index, error })
+}
+
+/// Appends what the column's rule has in place of a cell that could not be appended, or gives the fault back. Where that is NULL, and
+/// may not be in the column yet, it is as if NULL had come.
+#[cold]
+fn replace(
+    plan: &RowPlan,
+    fault: Fault,
+    cell: Cell<'_>,
+    out: &mut ColumnBuffer,
+    substituted: &mut Substituted,
+) -> Result<(), Fault> {
+    let Fault::Cell { column: index, error: error @ CellError::Unrepresentable { .. } } = fault else {
+        return Err(fault);
+    };
+    let column = plan.columns.get(index).ok_or(fault)?;
+    let nearest = match cell {
+        Cell::Text(bytes) => column.kind.nearest_of_text(bytes),
+        Cell::Binary(bytes) => column.kind.nearest_of_binary(bytes),
+        Cell::Null | Cell::Unchanged => None,
+    };
+    if column.rule.substitute(nearest) == Some(Substitute::Null) && !column.nullable {
         return Err(Fault::Null { column: index });
     }
-    substitute(error, &column.rule, (&plan.schema, index), out, substituted)
-        .map_err(|error| Fault::Cell { column: index, error })
+    substitute(error, nearest, &column.rule, (&plan.schema, index), out, substituted).map_err(|_| fault)
 }
 
 /// The key of a row as an operator would write it: `id = 42, region = 'eu'`. A part that cannot be read is a `?`.
