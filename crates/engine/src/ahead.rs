@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use calve_core::{
-    DeltaWriter, EncodeJob, Error, Ground, Onto, Result, RowBuffer, StagedDelta, Substituted, TableIndex, TableName, TableSchema,
-    Written,
+    DeltaWriter, EncodeJob, Error, Ground, Onto, Result, RowBuffer, StagedDelta, Substituted, TableIndex, TableName,
+    TableSchema, Written,
 };
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};

@@ -97,7 +97,7 @@ impl Watch {
             self.away.clear();
             return Ok(gone);
         }
-        let names = publication::names_now(client, &missing).await?;
+        let names = publication::names_now(client, missing.keys().copied()).await?;
         for (oid, table) in &missing {
             let detail = match names.get(oid) {
                 None => "the table was dropped in Postgres".to_owned(),

@@ -3,7 +3,8 @@
 //! A table that is taken out of the publication and put back leaves a gap in the stream that nothing in the stream shows.
 //! So each membership is known by the oid of its catalog row (`pg_publication_rel`), which a table that comes back does not
 //! get again. What calve last saw of a publication of its own stands in the publication's comment, changed in the same
-//! transaction as the publication; so edits by hand are noticed after a restart too. A publication made by somebody else is
+//! transaction as the publication; so edits by hand are noticed after a restart too, and what calve itself took out for a run
+//! without the table is known when the table comes back. A publication made by somebody else is
 //! left as it is: what happens to it while calve runs is noticed, what happens while calve is down is not.
 
 mod catalog;
@@ -33,7 +34,7 @@ struct Record {
     version: String,
     /// Table to membership row.
     members: BTreeMap<Oid, Oid>,
-    /// Tables that were out of the publication for some time, until they are read again.
+    /// Tables that are out of the publication, or were for some time, until they are read again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     gaps: BTreeSet<Oid>,
 }
@@ -192,12 +193,17 @@ async fn manage(
     let after =
         after.ok_or_else(|| Error::new(ErrorKind::Retry, format!("publication {name} was dropped just now")))?;
     let members: BTreeMap<Oid, Oid> = after.members.iter().map(|(oid, member)| (*oid, member.row)).collect();
-    let gaps = match (existed, log_kept) {
+    let mut gaps = match (existed, log_kept) {
         (true, _) => gaps(&record, &after, &members),
         // It was dropped while the slot went on: none of the tables was carried since.
         (false, true) => members.keys().copied().collect(),
         (false, false) => BTreeSet::new(),
     };
+    // So is what leaves it, by whatever hand, should it ever come back.
+    let mut out = record.gaps.clone();
+    out.extend(record.members.keys());
+    out.retain(|table| !members.contains_key(table));
+    gaps.extend(names_now(&transaction, out).await?.into_keys());
     // Whoever ALTERs the options in this very transaction changes the version as well, so it is read after that.
     let now = Record { publication: after.oid, version: after.version.clone(), members, gaps };
     if now != record {
@@ -269,11 +275,14 @@ pub(crate) async fn forgive(client: &mut Client, name: &str, tables: &[TableName
 }
 
 /// Of `tables` those that exist, under whatever name they have now.
-pub(crate) async fn names_now(client: &Client, tables: &BTreeMap<Oid, TableName>) -> Result<BTreeMap<Oid, TableName>> {
+pub(crate) async fn names_now(
+    client: &impl GenericClient,
+    tables: impl IntoIterator<Item = Oid>,
+) -> Result<BTreeMap<Oid, TableName>> {
     const QUERY: &str = "SELECT c.oid, n.nspname::text, c.relname::text FROM pg_class c \
          JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY($1)";
     let failed = |error: tokio_postgres::Error| sql_error("cannot look up the names of tables", &error);
-    let oids: Vec<Oid> = tables.keys().copied().collect();
+    let oids: Vec<Oid> = tables.into_iter().collect();
     let mut names = BTreeMap::new();
     for row in client.query(QUERY, &[&oids]).await.map_err(failed)? {
         let (schema, name): (&str, &str) = (row.try_get(1).map_err(failed)?, row.try_get(2).map_err(failed)?);
@@ -312,8 +321,11 @@ fn manage_error(name: &str, tables: &[TableName], error: &tokio_postgres::Error)
 fn gap_reason(table: &TableName, publication: &str) -> StopReason {
     StopReason {
         state: "log lost".into(),
-        detail: format!("publication {publication} was altered by hand and did not carry every change of the table"),
-        remedy: format!("leave the publication to calve and run `calve reload {table}`"),
+        detail: format!(
+            "publication {publication} did not carry every change of the table: the table was out of calve's configuration for a \
+             while, or the publication was altered by hand"
+        ),
+        remedy: format!("run `calve reload {table}`, and leave the publication to calve"),
     }
 }
 

@@ -126,6 +126,44 @@ async fn a_table_taken_out_and_put_back_while_we_are_down_stops_until_it_is_read
 }
 
 #[tokio::test]
+async fn a_table_left_out_for_a_run_that_got_nowhere_stops_until_it_is_read_again() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY)").await;
+    let settings = db.settings();
+    let (mut source, tables, from) = start(settings.clone(), &["public.a", "public.b"]).await;
+    source.stop().await;
+    PostgresSource::new(settings.clone()).follow(&names(&["public.b"])).await.unwrap();
+    // The log is kept from before this, but nobody sends it.
+    db.run("INSERT INTO a VALUES (7)").await;
+    for _ in 0..2 {
+        let mut source = PostgresSource::new(settings.clone());
+        source.log_state().await.unwrap();
+        source.follow(&names(&["public.a", "public.b"])).await.unwrap();
+        source.start(&from, &tables).await.unwrap();
+        let mut sink = Recorder::new(&tables);
+        sink.until(&mut source, "the stop", |sink| !sink.stops.is_empty()).await;
+        let (table, reason) = &sink.stops[0];
+        assert_eq!((table.as_str(), reason.state.as_str(), sink.stops.len()), ("public.a", "log lost", 1));
+        assert!(reason.detail.contains("out of calve's configuration"), "{reason}");
+        source.stop().await;
+    }
+    // Left out for good, read again, and a table that is gone is forgotten.
+    db.run("CREATE TABLE c (id int PRIMARY KEY)").await;
+    for followed in [&["public.b", "public.c"][..], &["public.b"], &["public.a", "public.b"]] {
+        PostgresSource::new(settings.clone()).follow(&names(followed)).await.unwrap();
+    }
+    db.run("DROP TABLE c").await;
+    let mut source = PostgresSource::new(settings.clone());
+    begin(&mut source, &["public.a", "public.b"]).await;
+    drop(source.start_load(&names(&["public.a"])).await.unwrap());
+    source.stop().await;
+    PostgresSource::new(settings.clone()).follow(&names(&["public.a", "public.b"])).await.unwrap();
+    let comment = db.text("SELECT obj_description(oid, 'pg_publication') FROM pg_publication").await;
+    assert!(!comment.contains("gaps"), "{comment}");
+    db.drop().await;
+}
+
+#[tokio::test]
 async fn a_dropped_publication_ends_the_stream_and_is_not_forgotten_when_it_is_made_again() {
     for version in VERSIONS {
         let db = Database::create(version).await;
