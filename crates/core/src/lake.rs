@@ -54,8 +54,8 @@ pub struct Ground {
 pub enum Written {
     /// Its files are durable.
     Delta(StagedDelta),
-    /// Nothing: the table lacks a row that it must have. The reason names it.
-    NoSuchRow(StopReason),
+    /// Nothing: the table lacks what it must have, and cannot go on.
+    Stops(StopReason),
 }
 
 /// Work that ends in a [`DeltaBatch`], to be done wherever the writer encodes, away from the thread that reads the log.

@@ -221,6 +221,11 @@ pub enum Substitute {
 }
 
 impl CellRule {
+    /// Whether values become NULL.
+    pub fn makes_null(&self) -> bool {
+        self.policy == OnUnrepresentable::Null
+    }
+
     /// What takes the place of a value that the column's type cannot hold; None: nothing may.
     pub fn substitute(&self, nearest: Option<i128>) -> Option<Substitute> {
         match self.policy {

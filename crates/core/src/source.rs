@@ -70,6 +70,15 @@ impl StopReason {
         }
     }
 
+    /// The stop of a table of which something cannot be read in the lake.
+    pub fn unreadable(table: &TableName, what: impl fmt::Display) -> Self {
+        Self {
+            state: "cannot be read".into(),
+            detail: format!("what an update left as it was cannot be looked up: {what}"),
+            remedy: format!("run `calve reload {table}` to read it again"),
+        }
+    }
+
     /// The stop of a table in which an update's row is not found, by its key as people read it, though the values that the update
     /// left alone are nowhere else.
     pub fn row_missing(table: &TableName, key: &str) -> Self {
@@ -110,6 +119,11 @@ pub trait ChangeSink: Send {
     /// The buffer to append a change of this table to; the source appends one entry and finishes it. None where the change
     /// is not wanted (already applied, or the table is stopped): the source then decodes nothing of it.
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer>;
+
+    /// The schema of a table whose changes in the present transaction are wanted; None where they are not.
+    fn schema_of(&mut self, table: TableIndex) -> Option<Arc<TableSchema>> {
+        self.rows(table).map(|rows| Arc::clone(rows.schema()))
+    }
 
     /// The table cannot go on. What the present transaction, if there is one, has appended to its buffer is taken back.
     fn stop(&mut self, table: TableIndex, reason: StopReason);

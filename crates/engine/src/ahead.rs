@@ -67,7 +67,7 @@ fn counted(written: Written, substituted: Substituted) -> Written {
     let Substituted { nulled, clamped } = substituted;
     match written {
         Written::Delta(delta) => Written::Delta(StagedDelta { nulled, clamped, ..delta }),
-        Written::NoSuchRow(reason) => Written::NoSuchRow(reason),
+        Written::Stops(reason) => Written::Stops(reason),
     }
 }
 
@@ -175,7 +175,7 @@ impl<'a> Ahead<'a> {
         if let Some(Taken::Staged(_, Ok(staged))) = self.taken.take() {
             let delta = |(_, written)| match written {
                 Written::Delta(delta) => Some(delta),
-                Written::NoSuchRow(_) => None,
+                Written::Stops(_) => None,
             };
             let deltas: Vec<StagedDelta> = staged.into_iter().filter_map(delta).collect();
             self.stager.writer.discard(&deltas).await;

@@ -395,6 +395,10 @@ impl ChangeSink for Assembler {
         Some(buffer)
     }
 
+    fn schema_of(&mut self, table: TableIndex) -> Option<Arc<TableSchema>> {
+        self.wants(table).then(|| Arc::clone(&self.slots[table.0].schema))
+    }
+
     fn stop(&mut self, table: TableIndex, reason: StopReason) {
         if self.slots[table.0].after.is_none() {
             return;

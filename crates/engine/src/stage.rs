@@ -72,8 +72,8 @@ impl<'a> Committer<'a> {
             let entry = &mut self.ledger.entries[index.0];
             let delta = match written {
                 Written::Delta(delta) => delta,
-                Written::NoSuchRow(_) if entry.standing == Standing::Stopped => continue,
-                Written::NoSuchRow(reason) => {
+                Written::Stops(_) if entry.standing == Standing::Stopped => continue,
+                Written::Stops(reason) => {
                     self.stop(index, reason).await?;
                     continue;
                 }
@@ -113,7 +113,7 @@ impl<'a> Committer<'a> {
                     let staged = self.stager().stage(vec![(TableIndex(index), rows)], &manners).await?;
                     match staged.into_iter().next() {
                         Some((_, Written::Delta(delta))) => delta,
-                        Some((_, Written::NoSuchRow(reason))) => {
+                        Some((_, Written::Stops(reason))) => {
                             deltas.extend(files_of(waiting));
                             self.writer.discard(&deltas).await;
                             self.stop(TableIndex(index), reason).await?;
@@ -141,7 +141,9 @@ impl<'a> Committer<'a> {
     fn reshape(&mut self, tables: &[TableRows]) -> Step<()> {
         for (index, rows) in tables {
             let entry = &mut self.ledger.entries[index.0];
-            if entry.reshaped.as_ref().unwrap_or(&entry.schema) == rows.schema() {
+            // Rows of a table that was stopped meanwhile are not staged, so their schema is nobody's.
+            let stopped = entry.standing == Standing::Stopped;
+            if stopped || entry.reshaped.as_ref().unwrap_or(&entry.schema) == rows.schema() {
                 continue;
             }
             if entry.standing == Standing::Loading {

@@ -580,7 +580,7 @@ impl Transactions {
 
     /// Rows so far had a schema in which a column may not be NULL that a rule may make NULL: from here on it may be.
     fn loosen(&self, table: TableIndex, plan: &RowPlan, sink: &mut dyn ChangeSink) {
-        let Some(schema) = sink.rows(table).map(|buffer| Arc::clone(buffer.schema())) else { return };
+        let Some(schema) = sink.schema_of(table) else { return };
         if Arc::ptr_eq(&schema, &plan.schema) || schema == plan.schema {
             return;
         }

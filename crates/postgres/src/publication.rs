@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Oid;
 use tokio_postgres::{Client, GenericClient};
 
-use self::catalog::{Publication, followed, read, unusable};
+use self::catalog::{Publication, columns_of, followed, read, unusable};
 pub(crate) use self::membership::Membership;
 
 use crate::describe::qualified;
@@ -65,7 +65,7 @@ pub(crate) async fn follow(
     let found = read(client, name).await?;
     let record = found.as_ref().and_then(|publication| record_of(publication.comment.as_deref()));
     match (found, record) {
-        (Some(publication), None) => check(client, name, &publication, &usable).await?,
+        (Some(publication), None) => stops.extend(check(client, name, &publication, &usable).await?),
         (None, _) if owner == Owner::User => {
             return Err(Error::new(
                 ErrorKind::Config,
@@ -73,6 +73,13 @@ pub(crate) async fn follow(
             ));
         }
         (found, record) => {
+            let members = found.iter().flat_map(|publication| publication.members.values()).map(|member| &member.table);
+            let members: BTreeSet<TableName> = members.cloned().collect();
+            let added: Vec<TableName> = usable.iter().filter(|table| !members.contains(table)).cloned().collect();
+            // One that may not be added must not keep the others out. Without any there is nothing to protect yet.
+            let unowned = if members.is_empty() { BTreeMap::new() } else { unowned(client, name, &added).await? };
+            let usable: Vec<TableName> = usable.into_iter().filter(|table| !unowned.contains_key(table)).collect();
+            stops.extend(unowned);
             let record = record.unwrap_or_default();
             stops.extend(manage(client, name, found, record, &usable, log_kept).await?);
         }
@@ -84,41 +91,81 @@ fn record_of(comment: Option<&str>) -> Option<Record> {
     serde_json::from_str(comment?.strip_prefix(MANAGED)?).ok()
 }
 
-/// A publication that is not calve's must suffice as it is.
-async fn check(client: &Client, name: &str, publication: &Publication, tables: &[TableName]) -> Result<()> {
-    let wrong = |message: String| Err(Error::new(ErrorKind::Config, message));
+/// A publication that is not calve's must suffice as it is. Returns the tables for which it does not.
+async fn check(
+    client: &Client,
+    name: &str,
+    publication: &Publication,
+    tables: &[TableName],
+) -> Result<BTreeMap<TableName, StopReason>> {
     if !publication.complete {
-        return wrong(format!(
-            "publication {name} does not send every kind of change: run ALTER PUBLICATION {} SET (publish = 'insert, update, \
-             delete, truncate')",
-            identifier(name)
+        return Err(Error::new(
+            ErrorKind::Config,
+            format!(
+                "publication {name} does not send every kind of change: run ALTER PUBLICATION {} SET (publish = 'insert, \
+                 update, delete, truncate')",
+                identifier(name)
+            ),
         ));
     }
+    let mut wrong = BTreeMap::new();
     let followed = followed(client, publication, tables).await?;
     for table in tables {
         let carried = followed.iter().find(|followed| followed.table == *table);
         if carried.is_some_and(|followed| followed.partitioned) && !publication.via_root {
-            return wrong(format!(
-                "publication {name} sends the partitions of table {table} under their own names: run ALTER PUBLICATION {} SET \
-                 (publish_via_partition_root = true)",
-                identifier(name)
-            ));
+            let what = format!("publication {name} sends the partitions of table {table} under their own names");
+            let remedy = format!("run ALTER PUBLICATION {} SET (publish_via_partition_root = true)", identifier(name));
+            wrong.insert(table.clone(), not_published(table, what, &remedy));
+            continue;
         }
         let Some(carried) = carried.filter(|followed| !followed.rows.is_empty()) else {
-            return wrong(format!(
-                "publication {name} does not carry table {table}: run ALTER PUBLICATION {} ADD TABLE {}",
-                identifier(name),
-                qualified(table)
-            ));
+            let what = format!("publication {name} does not carry table {table}");
+            let remedy = format!("run ALTER PUBLICATION {} ADD TABLE {}", identifier(name), qualified(table));
+            wrong.insert(table.clone(), not_published(table, what, &remedy));
+            continue;
         };
         let filtered = publication.members.values().any(|m| m.filtered && carried.rows.contains(&m.row));
         if filtered {
-            return wrong(format!(
-                "publication {name} carries only some rows or columns of table {table}: remove its WHERE and its column list"
-            ));
+            let what = format!("publication {name} carries only some rows or columns of table {table}");
+            wrong.insert(table.clone(), not_published(table, what, "remove its WHERE and its column list"));
         }
     }
-    Ok(())
+    Ok(wrong)
+}
+
+/// The `state` of a table whose changes the publication does not send.
+const NOT_PUBLISHED: &str = "not published";
+
+fn not_published(table: &TableName, what: String, remedy: &str) -> StopReason {
+    StopReason { state: NOT_PUBLISHED.into(), detail: what, remedy: format!("{remedy}, then `calve reload {table}`") }
+}
+
+/// The error that a table without its changes in the stream is to whoever wants to read it.
+pub(crate) fn unpublished(reason: Option<&StopReason>) -> Result<()> {
+    match reason.filter(|reason| reason.state == NOT_PUBLISHED) {
+        Some(reason) => Err(Error::new(ErrorKind::Config, format!("{}: {}", reason.detail, reason.remedy))),
+        None => Ok(()),
+    }
+}
+
+/// Of `tables` those that only somebody else may add to a publication.
+async fn unowned(client: &Client, name: &str, tables: &[TableName]) -> Result<BTreeMap<TableName, StopReason>> {
+    const QUERY: &str = "SELECT w.schema, w.name, c.relowner::regrole::text, current_user::text \
+         FROM unnest($1::text[], $2::text[]) AS w (schema, name) JOIN pg_namespace n ON n.nspname = w.schema \
+         JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name \
+         WHERE NOT pg_has_role(c.relowner, 'USAGE')";
+    let (schemas, names) = columns_of(tables);
+    let failed = |error: tokio_postgres::Error| sql_error("cannot look up the owners of tables", &error);
+    let mut unowned = BTreeMap::new();
+    for row in client.query(QUERY, &[&schemas, &names]).await.map_err(failed)? {
+        let (schema, of): (&str, &str) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+        let (owner, user): (&str, &str) = (row.try_get(2).map_err(failed)?, row.try_get(3).map_err(failed)?);
+        let table = TableName::new(schema, of);
+        let what = format!("table {table} belongs to {owner}, so that {user} cannot add it to publication {name}");
+        let remedy = format!("run ALTER TABLE {} OWNER TO {user}, or GRANT {owner} TO {user}", qualified(&table));
+        unowned.insert(table.clone(), not_published(&table, what, &remedy));
+    }
+    Ok(unowned)
 }
 
 /// How a publication stands before a pipeline uses it.
@@ -142,7 +189,9 @@ pub(crate) async fn standing(client: &Client, name: &str, tables: &[TableName]) 
     let failed = |error: tokio_postgres::Error| sql_error(format_args!("cannot read publication {name}"), &error);
     let Some(publication) = read(client, name).await? else { return Ok(Standing::Missing) };
     if record_of(publication.comment.as_deref()).is_none() {
-        return Ok(Standing::Foreign(check(client, name, &publication, tables).await));
+        let wrong = check(client, name, &publication, tables).await;
+        let suffices = wrong.and_then(|wrong| wrong.values().try_for_each(|reason| unpublished(Some(reason))));
+        return Ok(Standing::Foreign(suffices));
     }
     let row = client
         .query_one(

@@ -254,6 +254,8 @@ impl ChangeSource for PostgresSource {
     }
 
     async fn describe(&mut self, table: &TableName) -> Result<Arc<TableSchema>> {
+        // What the stream will not have must not be read again as if it went on.
+        publication::unpublished(self.stops.get(table))?;
         let rules = self.settings.rules.clone();
         describe::describe(self.client().await?, table, &rules).await
     }
@@ -317,6 +319,9 @@ impl ChangeSource for PostgresSource {
     }
 
     async fn start_load(&mut self, tables: &[TableName]) -> Result<Box<dyn LoadReader>> {
+        for table in tables {
+            publication::unpublished(self.stops.get(table))?;
+        }
         let name = self.settings.publication.clone();
         publication::forgive(self.client().await?, &name, tables).await?;
         for table in tables {

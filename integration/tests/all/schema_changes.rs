@@ -223,6 +223,34 @@ fn a_table_stopped_for_long_loses_nothing() -> anyhow::Result<()> {
     case.pass()
 }
 
+/// A table made anew that a user's publication does not carry any more is nobody else's trouble.
+#[test]
+fn a_table_made_anew_without_being_published_stops_alone() -> anyhow::Result<()> {
+    let schema = format!("{TWO} create publication mine for table altered, steady;");
+    let mut case = Case::new("unpublished", &schema, &["public.*"])?;
+    case.pipeline = case
+        .pipeline
+        .clone()
+        .with("publication: mine\nmanage_publication: false\nschema_changes: {otherwise: reload}\n");
+    case.once_and_same(&["public.altered", "public.steady"])?;
+    let calve = case.pipeline.start()?;
+    until("it to stream", || Ok(calve.log().contains("streaming begins")))?;
+    case.sql.run("drop table altered; create table altered (id int primary key, v text)")?;
+    until("it to be given up", || Ok(case.pipeline.state("public.altered")?.reason.contains("does not carry")))?;
+    case.sql.run("insert into steady values (1000, 'goes on')")?;
+    case.await_same(&["public.steady"])?;
+    calve.terminate()?;
+    case.sql.run("insert into steady values (1001, 'still')")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.same(&["public.steady"])?;
+
+    case.sql.run("alter publication mine add table altered; insert into altered values (1, 'anew')")?;
+    case.pipeline.finish(&["reload", "public.altered"])?.expect_success()?;
+    case.sql.run("insert into altered values (2, 'on')")?;
+    case.once_and_same(&["public.altered", "public.steady"])?;
+    case.pass()
+}
+
 /// Tables that cannot follow are read again by themselves, where that is what is asked for; nothing else notices.
 #[test]
 fn by_policy_a_table_is_read_again_or_held() -> anyhow::Result<()> {

@@ -198,7 +198,11 @@ fn key_text(schema: &TableSchema, key: &[u8]) -> String {
 async fn read_source(witness: &mut Witness, schema: &TableSchema, mut row: impl FnMut(&[u8], Digest)) -> Result<()> {
     let mut key = Vec::new();
     while let Some(event) = witness.reader().next().await? {
-        let LoadEvent::Rows(_, buffer) = event else { continue };
+        let buffer = match event {
+            LoadEvent::Rows(_, buffer) => buffer,
+            LoadEvent::Done(_) => continue,
+            LoadEvent::Failed(_, reason) => return Err(Error::new(ErrorKind::Config, reason.to_string())),
+        };
         let (_, images, _) = buffer.into_parts();
         let arrays: Vec<_> = images.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
         let mut rows = Rows::new(schema, &arrays)?;

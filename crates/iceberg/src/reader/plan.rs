@@ -86,7 +86,7 @@ impl Plan {
             .map(|manifest| async move {
                 read_manifest(table, io, &manifest).await.map(|read| (manifest.partition_spec_id, read))
             })
-            .buffered(MANIFESTS_AT_A_TIME);
+            .buffered(if asked.is_some() { 1 } else { MANIFESTS_AT_A_TIME });
         while let Some((spec_id, manifest)) = manifests.try_next().await? {
             for entry in manifest.entries().iter().filter(|entry| entry.is_alive()) {
                 self.add(table, metadata, spec_id, entry, asked)?;

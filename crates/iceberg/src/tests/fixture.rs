@@ -187,7 +187,7 @@ pub(super) fn write(
 pub(super) fn staged(written: Written) -> StagedDelta {
     match written {
         Written::Delta(delta) => delta,
-        Written::NoSuchRow(reason) => panic!("{reason}"),
+        Written::Stops(reason) => panic!("{reason}"),
     }
 }
 

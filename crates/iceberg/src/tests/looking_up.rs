@@ -263,7 +263,7 @@ async fn the_last_row_of_a_key_is_the_one_that_counts() {
     // Nothing before a replacement counts, and what follows it does.
     let replaced = staged(table.stage(&only(&b, "new"), &[], &BTreeSet::new(), true, &[]).await.unwrap());
     let lost = table.stage(&Model::new(), &keep(&a), &gone(&a), false, std::slice::from_ref(&replaced)).await.unwrap();
-    let Written::NoSuchRow(reason) = lost else { panic!("a row was found that is gone") };
+    let Written::Stops(reason) = lost else { panic!("a row was found that is gone") };
     assert_eq!(reason.state, "row missing");
     for part in ["name = 'a', id = 1", "calve reload public.orders"] {
         assert!(reason.to_string().contains(part), "{reason}");
@@ -412,7 +412,7 @@ async fn keys_of_every_type_are_found() {
         table.commit_under(vec![delta], &schema).await;
         let delta = staged(table.write(batch(&[], &[0], None), &[]).await.unwrap());
         table.commit_under(vec![delta], &schema).await;
-        let Written::NoSuchRow(reason) = table.write(batch(&[], &all, Some(lacking(&all))), &[]).await.unwrap() else {
+        let Written::Stops(reason) = table.write(batch(&[], &all, Some(lacking(&all))), &[]).await.unwrap() else {
             panic!("{ty:?}: a row was found that is gone")
         };
         assert!(reason.detail.contains("row with id = "), "{ty:?}: {reason}");
@@ -542,7 +542,8 @@ async fn other_hands_are_seen() {
     // A key that the table has twice is no key.
     table.put(&Model::from([(key(0, "t"), "again".to_owned())])).await;
     let both = [all[2].clone(), all[0].clone()];
-    let error = table.stage(&Model::new(), &both, &BTreeSet::new(), false, &[]).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("two rows of one key"), "{error}");
+    let Written::Stops(reason) = table.stage(&Model::new(), &both, &BTreeSet::new(), false, &[]).await.unwrap() else {
+        panic!("a row was chosen of two");
+    };
+    assert!(reason.detail.contains("two rows of one key") && reason.remedy.contains("calve reload"), "{reason}");
 }

@@ -48,13 +48,20 @@ impl Encoders {
 
     /// Runs `work` on a thread of its own, once an encoder is free.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-        let permit = self.permit().await?;
-        let done = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            work()
-        });
-        joined(done.await)
+        run_with(self.permit().await?, work).await
     }
+}
+
+/// Runs `work` on a thread of its own, on the encoder that was waited for.
+pub(crate) async fn run_with<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        work()
+    });
+    joined(done.await)
 }
 
 /// The result of a thread; one that panicked is a bug to report, not to spread.
@@ -68,8 +75,8 @@ pub(crate) fn joined<T>(done: std::result::Result<Result<T>, JoinError>) -> Resu
 pub(crate) enum Files {
     /// Data files and delete files.
     Written(Vec<DataFile>, Vec<DataFile>),
-    /// Nothing: the table lacks a row that cells were to be taken of.
-    NoSuchRow(StopReason),
+    /// Nothing: the table lacks what cells were to be taken of.
+    Stops(StopReason),
 }
 
 /// Writes the files of a batch, durable but for their directory's entries. A failure leaves none.
@@ -97,7 +104,7 @@ pub(crate) fn write_batch(
             })?;
             if let Some(missing) = looked.missing {
                 let key = shown_key(&schema, incomplete.keys.columns(), missing);
-                return Ok(Files::NoSuchRow(StopReason::row_missing(&schema.table, &key)));
+                return Ok(Files::Stops(StopReason::row_missing(&schema.table, &key)));
             }
         }
         (Some(_), None) => {

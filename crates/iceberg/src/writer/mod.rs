@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use calve_core::{
-    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Ground, LoadWriter, Onto, Result, StagedDelta, TableName,
-    TableSchema, Written,
+    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Ground, LoadWriter, Onto, Result, StagedDelta, StopReason,
+    TableName, TableSchema, Written,
 };
 
 pub(crate) use encoders::Encoders;
-use encoders::{Files, stage, write_batch};
+use encoders::{Files, run_with, stage, write_batch};
 use load::TableLoad;
 
 use crate::delta::TableLayout;
@@ -48,14 +48,20 @@ impl DeltaWriter for IcebergLake {
             let known = self.standing_at(slot, ground.base).await?;
             match self.write_files(&layout, batch, Some((&known, &ground.staged))).await {
                 Ok(files) => files,
-                Err(error) => return Err(self.unless_moved(slot, &known, error).await),
+                Err(error) => match self.unless_moved(slot, &known, error).await {
+                    // The table is as it is found, and will be next time: no reason to hold up the others.
+                    error if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Config) => {
+                        return Ok(Written::Stops(StopReason::unreadable(table, error)));
+                    }
+                    error => return Err(error),
+                },
             }
         } else {
             self.write_files(&layout, batch, None).await?
         };
         let (rows, deletes) = match files {
             Files::Written(rows, deletes) => (rows, deletes),
-            Files::NoSuchRow(reason) => return Ok(Written::NoSuchRow(reason)),
+            Files::Stops(reason) => return Ok(Written::Stops(reason)),
         };
         failpoint::hit("writer.data-written");
         let delta = stage(&layout, &self.naming, replace, rows, deletes).await?;
@@ -86,12 +92,14 @@ impl IcebergLake {
         batch: DeltaBatch,
         ground: Option<(&KnownTable, &[StagedDelta])>,
     ) -> Result<Files> {
+        // What manifests take counts as what an encoder does.
+        let permit = self.encoders.permit().await?;
         let look_up = match (&batch.incomplete, ground) {
             (Some(rows), Some((known, staged))) => Some(LookUp::plan(layout, &known.at.metadata, staged, rows).await?),
             _ => None,
         };
         let (layout, naming) = (Arc::clone(layout), Arc::clone(&self.naming));
-        self.encoders.run(move || write_batch(&layout, &naming, batch, look_up)).await
+        run_with(permit, move || write_batch(&layout, &naming, batch, look_up)).await
     }
 }
 

@@ -105,7 +105,7 @@ fn write_files(
 ) -> Result<(Vec<DataFile>, Vec<DataFile>)> {
     match write_batch(layout, naming, batch, None)? {
         Files::Written(rows, deletes) => Ok((rows, deletes)),
-        Files::NoSuchRow(reason) => panic!("{reason}"),
+        Files::Stops(reason) => panic!("{reason}"),
     }
 }
 

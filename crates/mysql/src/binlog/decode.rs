@@ -212,7 +212,7 @@ impl RowPlan {
                 self.tell_zero_date(target);
                 Ok(())
             }
-            Err(error @ CellError::Unrepresentable { what }) => {
+            Err(error @ CellError::Unrepresentable { what }) if may_be_null || !target.rule.makes_null() => {
                 let substitute = target.rule.append(target.kind.nearest(bytes), out);
                 substituted.count(substitute.ok_or(Fault::Cell { column: target.index, error })?);
                 tell_substituted(&target.rule, &self.schema, target.index, what);

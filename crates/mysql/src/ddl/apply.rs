@@ -217,7 +217,9 @@ impl<'a> Table<'a> {
                 (None, Some(before), _) => before.clone(),
                 (None, None, _) => return Err(format!("column {} comes from nowhere", draft.name)),
             };
-            columns.push(Column { id: draft.id, name: draft.name.to_owned(), ..column });
+            // Under another name another rule may hold.
+            let nullable = column.nullable || self.rules().may_become_null(draft.name, in_key);
+            columns.push(Column { id: draft.id, name: draft.name.to_owned(), nullable, ..column });
         }
         let place = |id: &u32| drafts.iter().position(|draft| draft.id == *id);
         let key = key.iter().filter_map(place).collect();

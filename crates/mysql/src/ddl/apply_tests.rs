@@ -1,4 +1,4 @@
-use calve_core::{ColumnType, Evolution, SchemaChange, TableRules, TableSchema};
+use calve_core::{ColumnRules, ColumnType, Evolution, OnUnrepresentable, SchemaChange, TableRules, TableSchema};
 
 use super::tests::table;
 use super::*;
@@ -53,6 +53,23 @@ fn shown(schema: &TableSchema) -> String {
     let columns: Vec<String> = schema.columns.iter().map(column).collect();
     let key: Vec<&str> = schema.key_columns().map(|column| column.name.as_str()).collect();
     format!("{} key {}", columns.join(", "), key.join(", "))
+}
+
+/// What a rule may make NULL may be NULL, whichever way the column comes to the name that the rule is for.
+#[test]
+fn rules_follow_the_name() {
+    let before = schema(Flavour::MySql, "a TIME NOT NULL, c TIME NOT NULL");
+    let rule = ColumnRules { on_unrepresentable: Some(OnUnrepresentable::Null), ty: None };
+    let rules = TableRules { columns: [("b".to_owned(), rule)].into(), ..TableRules::default() };
+    let session = Session { rules: Some(&rules), ..STRICT };
+    for (clauses, expected) in [
+        ("RENAME COLUMN a TO b", "1 id int!, 2 b time, 3 c time! key id"),
+        ("CHANGE a b TIME NOT NULL", "1 id int!, 2 b time, 3 c time! key id"),
+        ("RENAME COLUMN a TO z", "1 id int!, 2 z time!, 3 c time! key id"),
+    ] {
+        let change = altered(&before, &format!("ALTER TABLE t {clauses}"), session).unwrap().unwrap();
+        assert_eq!(shown(&change.schema), expected, "{clauses}");
+    }
 }
 
 #[test]

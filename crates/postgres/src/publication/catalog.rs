@@ -179,6 +179,6 @@ pub(super) async fn unusable(client: &Client, tables: &[TableName]) -> Result<BT
     Ok(unusable)
 }
 
-fn columns_of(tables: &[TableName]) -> (Vec<&str>, Vec<&str>) {
+pub(super) fn columns_of(tables: &[TableName]) -> (Vec<&str>, Vec<&str>) {
     tables.iter().map(|table| (table.schema.as_str(), table.name.as_str())).unzip()
 }

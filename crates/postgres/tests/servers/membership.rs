@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use calve_core::{ChangeSource, Error, ErrorKind, LoadEvent, TableName};
-use calve_postgres::PostgresSource;
+use calve_postgres::{ConnectConfig, PostgresSource};
+use calve_testkit::servers::{Postgres, REPLICATION_USER};
 
 use crate::database::{Database, VERSIONS, begin, start};
 use crate::recorder::Recorder;
@@ -32,6 +33,42 @@ async fn calves_own_publication_carries_exactly_the_tables() {
     }
 }
 
+/// Where the publication lacks the table alone, that table is not read, so that others go on.
+async fn refused(source: &mut PostgresSource, table: &str) -> calve_core::Result<()> {
+    let table = names(&[table]);
+    source.follow(&table).await?;
+    source.describe(&table[0]).await?;
+    source.start_load(&table).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_table_that_only_its_owner_may_publish_stops_alone() {
+    let db = Database::create(17).await;
+    db.run("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY)").await;
+    db.run(&format!(
+        "ALTER TABLE a OWNER TO {REPLICATION_USER}; GRANT SELECT ON b TO {REPLICATION_USER}; \
+         GRANT CREATE ON DATABASE {} TO {REPLICATION_USER}",
+        db.name
+    ))
+    .await;
+    let mut settings = db.settings();
+    let url = Postgres::shared(17).unwrap().url(REPLICATION_USER, &db.name).unwrap();
+    settings.connect = ConnectConfig::parse(&url).unwrap();
+    let mut source = PostgresSource::new(settings);
+    source.follow(&names(&["public.a"])).await.unwrap();
+    source.follow(&names(&["public.a", "public.b"])).await.unwrap();
+    source.describe(&names(&["public.a"])[0]).await.unwrap();
+    for error in [
+        source.describe(&names(&["public.b"])[0]).await.map(drop).unwrap_err(),
+        source.start_load(&names(&["public.b"])).await.map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("table public.b belongs to postgres"), "{error}");
+    }
+    source.stop().await;
+    db.drop().await;
+}
+
 #[tokio::test]
 async fn a_users_publication_is_used_as_it_is() {
     let db = Database::create(17).await;
@@ -48,7 +85,7 @@ async fn a_users_publication_is_used_as_it_is() {
         ("ALTER PUBLICATION mine SET TABLE a; ALTER PUBLICATION mine SET (publish = 'insert')", "every kind of change"),
     ] {
         db.run(sql).await;
-        let error = source.follow(&names(&["public.a"])).await.expect_err(sql);
+        let error = refused(&mut source, "public.a").await.expect_err(sql);
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains(expected), "{sql}: {error}");
     }
@@ -58,7 +95,7 @@ async fn a_users_publication_is_used_as_it_is() {
         ("FOR TABLE p WITH (publish_via_partition_root)", "public.p1", "does not carry table public.p1"),
     ] {
         db.run(&format!("DROP PUBLICATION mine; CREATE PUBLICATION mine {sql}")).await;
-        let error = source.follow(&names(&[table])).await.expect_err(sql);
+        let error = refused(&mut source, table).await.expect_err(sql);
         assert!(error.kind() == ErrorKind::Config && error.to_string().contains(expected), "{sql}: {error}");
     }
     for publication in ["FOR TABLE a, b", "FOR ALL TABLES", "FOR TABLES IN SCHEMA public"] {

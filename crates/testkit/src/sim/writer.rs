@@ -45,7 +45,7 @@ impl DeltaWriter for SimWriter {
             match look_up(&self.0, table, incomplete, ground).await? {
                 Ok(found) => rows.extend(found),
                 Err(missing) => {
-                    return Ok(Written::NoSuchRow(StopReason::row_missing(table, &format!("id = {missing}"))));
+                    return Ok(Written::Stops(StopReason::row_missing(table, &format!("id = {missing}"))));
                 }
             }
         }
