@@ -325,3 +325,16 @@ pub(super) fn files_under(path: &Path) -> Vec<String> {
     found.sort();
     found
 }
+
+/// xorshift64*, so that a failing history can be named by its seed.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    /// Below `bound`.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
+    }
+}

@@ -15,7 +15,7 @@ use calve_core::{
 use iceberg::spec::DataContentType;
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
-use super::fixture::{Scratch, column, staged, stamp, table, write};
+use super::fixture::{Random, Scratch, column, staged, stamp, table, write};
 use crate::IcebergLake;
 use crate::reader::{LookUp, Looked};
 
@@ -169,20 +169,8 @@ fn body(n: u64) -> String {
     format!("{n} ").repeat(3_000)
 }
 
-/// xorshift64*, so that a failing history can be named by its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
-    }
-
-    fn key(&mut self) -> Key {
-        key(i64::try_from(self.below(9)).unwrap(), ["", "a", "ä and more"][usize::try_from(self.below(3)).unwrap()])
-    }
+fn random_key(random: &mut Random) -> Key {
+    key(i64::try_from(random.below(9)).unwrap(), ["", "a", "ä and more"][usize::try_from(random.below(3)).unwrap()])
 }
 
 async fn random_history(seed: u64) {
@@ -202,7 +190,7 @@ async fn random_history(seed: u64) {
             }
             let (mut puts, mut moved, mut deletes) = (Model::new(), Vec::new(), BTreeSet::new());
             for _ in 0..random.below(12) {
-                let (old, new) = (random.key(), random.key());
+                let (old, new) = (random_key(&mut random), random_key(&mut random));
                 let fresh = |key: &Key| !puts.contains_key(key) && !moved.iter().any(|(_, new)| new == key);
                 if !fresh(&new) || !fresh(&old) || deletes.contains(&old) || deletes.contains(&new) {
                     continue;

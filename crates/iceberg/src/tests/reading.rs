@@ -14,7 +14,7 @@ use calve_core::{
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
-use super::fixture::{Scratch, column, staged, stamp, table, write};
+use super::fixture::{Random, Scratch, column, staged, stamp, table, write};
 use crate::reader::{RowStream, TableReader};
 use crate::{IcebergLake, delta, storage};
 
@@ -120,23 +120,11 @@ async fn collect(mut stream: RowStream) -> Result<Model> {
 
 const PLENTY: u64 = 64 << 20;
 
-/// xorshift64*, so that a failing history can be named by its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
-    }
-
-    fn key(&mut self) -> Key {
-        (
-            i64::try_from(self.below(12)).unwrap(),
-            ["", "a", "ä", "a longer name"][usize::try_from(self.below(4)).unwrap()].to_owned(),
-        )
-    }
+fn random_key(random: &mut Random) -> Key {
+    (
+        i64::try_from(random.below(12)).unwrap(),
+        ["", "a", "ä", "a longer name"][usize::try_from(random.below(4)).unwrap()].to_owned(),
+    )
 }
 
 async fn random_history(seed: u64) {
@@ -155,7 +143,7 @@ async fn random_history(seed: u64) {
             }
             let (mut puts, mut deletes) = (Model::new(), BTreeSet::new());
             for _ in 0..random.below(20) {
-                let key = random.key();
+                let key = random_key(&mut random);
                 if model.contains_key(&key) && !puts.contains_key(&key) {
                     deletes.insert(key.clone());
                 } else if random.below(8) == 0 && !replace {
