@@ -14,6 +14,7 @@ mod reader;
 #[cfg(test)]
 mod recorded_tests;
 mod rules;
+mod schema_changes;
 mod secret;
 mod settings;
 #[cfg(test)]

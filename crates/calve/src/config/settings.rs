@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use calve_core::{Error, ErrorKind, OnUnrepresentable, Result, TableName, TableRules, ValueRules};
-use calve_engine::{Policy, SchemaPolicies};
+use calve_engine::SchemaPolicies;
 use tracing::level_filters::LevelFilter;
 
 use super::memory::{self, Memory};
@@ -14,6 +14,7 @@ use super::problem::Problems;
 use super::raw::{Given, Raw, TableEntry};
 use super::reader::Reader;
 use super::rules;
+use super::schema_changes;
 use super::secret::Secret;
 use super::units;
 use crate::database::Address;
@@ -172,7 +173,7 @@ impl Settings {
             server_id: reader.value("server_id", server_id),
             tinyint1_as_boolean: reader.value_or("tinyint1_as_boolean", false, boolean),
             zero_dates_become_null: reader.value_or("on_zero_date", true, on_zero_date),
-            schema_changes: schema_changes(reader),
+            schema_changes: schema_changes::read(reader),
             slot: reader.value_or("slot", derived.clone(), slot_name),
             publication: reader.value_or("publication", derived, not_empty),
             manage_publication: reader.value_or("manage_publication", true, boolean),
@@ -399,34 +400,6 @@ fn on_zero_date(text: &str) -> std::result::Result<bool, String> {
         _ => Err(match super::option::nearest(text, ["null", "error"].into_iter()) {
             Some(meant) => format!("'{text}' is not what zero dates can become; did you mean '{meant}'?"),
             None => format!("'{text}' is not what zero dates can become; use null, or error to stop their table"),
-        }),
-    }
-}
-
-fn schema_changes(reader: &mut Reader<'_>) -> SchemaPolicies {
-    SchemaPolicies {
-        add_column: reader.value_or("schema_changes.add_column", Policy::Apply, policy),
-        drop_column: reader.value_or("schema_changes.drop_column", Policy::Apply, policy),
-        rename_column: reader.value_or("schema_changes.rename_column", Policy::Apply, policy),
-        widen_type: reader.value_or("schema_changes.widen_type", Policy::Apply, policy),
-        drop_not_null: reader.value_or("schema_changes.drop_not_null", Policy::Apply, policy),
-        otherwise: reader.value_or("schema_changes.otherwise", Policy::Stop, |text| match policy(text)? {
-            Policy::Apply => {
-                Err("rows that are in the lake cannot follow these changes; use stop, or reload".to_owned())
-            }
-            policy => Ok(policy),
-        }),
-    }
-}
-
-fn policy(text: &str) -> std::result::Result<Policy, String> {
-    match text {
-        "apply" => Ok(Policy::Apply),
-        "reload" => Ok(Policy::Reload),
-        "stop" => Ok(Policy::Stop),
-        _ => Err(match super::option::nearest(text, ["apply", "reload", "stop"].into_iter()) {
-            Some(meant) => format!("'{text}' is no policy; did you mean '{meant}'?"),
-            None => format!("'{text}' is no policy; use apply, reload or stop"),
         }),
     }
 }
