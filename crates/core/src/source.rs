@@ -172,7 +172,8 @@ pub trait ChangeSource: Send {
     async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()>;
 
     /// Pushes what has arrived into the sink. Returns after at least one message or a short wait, at the latest when the
-    /// sink is full. Cancel-safe: a message is either still to come or was pushed whole.
+    /// sink is full, and before it has worked for more than some milliseconds: the committer shares the thread. Cancel-safe:
+    /// a message is either still to come or was pushed whole.
     async fn poll(&mut self, sink: &mut dyn ChangeSink) -> Result<()>;
 
     /// The source may forget its log up to here. Takes effect in the background and never waits.

@@ -178,8 +178,11 @@ impl Reader<'_> {
 /// Polls the source, where there is room for what it has; else waits until there may be.
 async fn poll(source: &mut dyn ChangeSource, assembler: &mut Assembler, room: bool) -> Result<()> {
     if room {
-        return source.poll(assembler).await;
+        source.poll(assembler).await?;
+        // Where the log has more at once, nothing was waited for: the committer has its turn.
+        tokio::task::yield_now().await;
+    } else {
+        assembler.encoded().await;
     }
-    assembler.encoded().await;
     Ok(())
 }

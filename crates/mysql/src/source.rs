@@ -279,7 +279,7 @@ impl Stream {
         Self { settings, reader, transactions }
     }
 
-    /// Handles what has arrived, at least one event or a short wait. Cancel-safe: an event waits in the reader until it can be
+    /// Handles events that came together, or waits shortly. Cancel-safe: an event waits in the reader until it can be
     /// handled, and handling it does not wait.
     pub(crate) async fn poll(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
         let result = match tokio::time::timeout(SHORT_WAIT, self.reader.ready()).await {
@@ -301,7 +301,7 @@ impl Stream {
                 let (listed, end) = xa_search::prepared_now(&self.settings).await?;
                 self.transactions.learn_prepared_now(&listed, end);
             }
-            let Some(event) = self.reader.take()? else { break };
+            let Some(event) = self.reader.take() else { break };
             if !sink.has_room_for(event.body().len()) {
                 self.reader.put_back(event);
                 break;

@@ -82,7 +82,7 @@ impl BinlogReader {
                 None => return Ok(None),
             }
         }
-        self.take()
+        Ok(self.take())
     }
 
     /// The event is to be taken again.
@@ -92,16 +92,9 @@ impl BinlogReader {
         }
     }
 
-    /// The next event, if it has come.
-    pub(crate) fn take(&mut self) -> Result<Option<Arrived>> {
-        if self.present().is_none() {
-            match self.batches.try_recv() {
-                Ok(batch) => self.batch = Some(batch?),
-                Err(mpsc::error::TryRecvError::Empty) => return Ok(None),
-                Err(mpsc::error::TryRecvError::Disconnected) => return Err(ended()),
-            }
-        }
-        Ok(self.present().and_then(|batch| batch.events.pop_front()).map(Arrived))
+    /// The next event of those that came together; [`ready`](Self::ready) waits for more.
+    pub(crate) fn take(&mut self) -> Option<Arrived> {
+        self.present().and_then(|batch| batch.events.pop_front()).map(Arrived)
     }
 
     /// The batch at hand. One that is used up gives its share back before another is waited for: an event that is larger than

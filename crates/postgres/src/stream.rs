@@ -149,8 +149,6 @@ impl Stream {
             self.decoder.replayed(message, sink)?;
             replay.advance();
         }
-        // Nothing was waited for: others have their turn.
-        tokio::task::yield_now().await;
         Ok(())
     }
 }
