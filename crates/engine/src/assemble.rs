@@ -343,8 +343,10 @@ impl ChangeSink for Assembler {
 
     fn wants(&self, table: TableIndex) -> bool {
         let transaction = self.transaction.as_ref().expect("changes come inside a transaction");
-        let after = self.slots[table.0].after.as_ref();
-        after.is_some_and(|after| !after.covers_transaction(transaction) || self.rules.broken(Mutation::SkipOff))
+        let slot = &self.slots[table.0];
+        let Some(after) = &slot.after else { return false };
+        // Asked at every row: positions are compared once a transaction.
+        slot.touched == self.serial || !after.covers_transaction(transaction) || self.rules.broken(Mutation::SkipOff)
     }
 
     /// Rows of two schemas never share a buffer, and a schema is committed by itself: what came before it is handed on first.

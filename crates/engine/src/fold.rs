@@ -2,7 +2,7 @@
 //!
 //! A key whose first change is an insert needs no equality delete; one whose first change is an update or a delete does.
 //! A key change deletes the old key and puts the new one. TRUNCATE forgets what came before, and what comes after it needs
-//! no delete. An equality delete applies only to rows with a strictly smaller sequence number, so the deletes written beside
+//! no delete. Where there are inserts only, each is of another key and nothing is folded. An equality delete applies only to rows with a strictly smaller sequence number, so the deletes written beside
 //! the rows of the same snapshot never reach those rows.
 //!
 //! Cells that an update left alone come from the row's earlier images, as far as these have them (`lineage`); rows for which
@@ -113,13 +113,36 @@ fn key_of<'a>(states: &[KeyState], bytes: &'a [u8], index: u32) -> &'a [u8] {
 
 /// Folds the changes of one table. One row and one delete a key at most come out.
 pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
+    let table = buffer.schema().table.clone();
+    let folded = if buffer.ops().iter().all(|op| *op == RowOp::Insert) {
+        all_new(buffer, inserts)
+    } else {
+        let (keys, resolved) = last_states(&buffer, inserts)?;
+        gather(&keys, &resolved, buffer)
+    };
+    folded.map_err(|e| Error::with_source(ErrorKind::Bug, format!("changes of {table} could not be folded"), e))
+}
+
+/// Inserts alone: their keys differ, for the source takes no key twice.
+fn all_new(buffer: RowBuffer, inserts: Inserts) -> std::result::Result<DeltaBatch, ArrowError> {
+    let schema = Arc::clone(buffer.schema());
+    let (_, images, old_keys) = buffer.into_parts();
+    let images: Vec<ArrayRef> = images.into_iter().map(ColumnBuffer::into_array).collect();
+    let deletes = match inserts {
+        Inserts::AreNew => old_keys.into_iter().map(ColumnBuffer::into_array).collect(),
+        Inserts::MayExist => schema.key.iter().map(|&index| Arc::clone(&images[index])).collect(),
+    };
+    batch(&schema, false, images, None, deletes)
+}
+
+/// What is to be written for every key, and where the cells come from that updates left alone.
+fn last_states(buffer: &RowBuffer, inserts: Inserts) -> Result<(Keys, Resolved)> {
     let put = |image| match inserts {
         Inserts::AreNew => Delete::No,
         Inserts::MayExist => Delete::Image(image),
     };
-    let schema = Arc::clone(buffer.schema());
     let mut keys = Keys::with_room(buffer.len());
-    let mut lineage = Lineage::of(&buffer);
+    let mut lineage = Lineage::of(buffer);
     let (mut image, mut old) = (0_u32, 0_u32);
     for &op in buffer.ops() {
         let start = keys.bytes.len();
@@ -157,20 +180,18 @@ pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
         old += u32::from(op.has_old_key());
     }
     let resolved = lineage.resolve(buffer.unchanged()).ok_or_else(|| {
-        let what = format!("an update of {} left values of a row alone that cannot have been there", schema.table);
-        Error::new(ErrorKind::Bug, what)
+        let table = &buffer.schema().table;
+        Error::new(
+            ErrorKind::Bug,
+            format!("an update of {table} left values of a row alone that cannot have been there"),
+        )
     })?;
-    gather(&schema, &keys, &resolved, buffer)
-        .map_err(|e| Error::with_source(ErrorKind::Bug, format!("changes of {} could not be folded", schema.table), e))
+    Ok((keys, resolved))
 }
 
 /// The surviving rows and the keys to delete, as batches.
-fn gather(
-    schema: &Arc<TableSchema>,
-    keys: &Keys,
-    resolved: &Resolved,
-    buffer: RowBuffer,
-) -> std::result::Result<DeltaBatch, ArrowError> {
+fn gather(keys: &Keys, resolved: &Resolved, buffer: RowBuffer) -> std::result::Result<DeltaBatch, ArrowError> {
+    let schema = &Arc::clone(buffer.schema());
     let (_, images, old_keys) = buffer.into_parts();
     let images: Vec<ArrayRef> = images.into_iter().map(ColumnBuffer::into_array).collect();
     let old_keys: Vec<ArrayRef> = old_keys.into_iter().map(ColumnBuffer::into_array).collect();
@@ -202,10 +223,20 @@ fn gather(
         }
         images = picked(resolved, &whole, &images)?;
     }
+    batch(schema, keys.truncated, images, incomplete, deletes)
+}
+
+fn batch(
+    schema: &Arc<TableSchema>,
+    replace: bool,
+    images: Vec<ArrayRef>,
+    incomplete: Option<IncompleteRows>,
+    deletes: Vec<ArrayRef>,
+) -> std::result::Result<DeltaBatch, ArrowError> {
     let row_fields: Vec<Field> = schema.columns.iter().map(field).collect();
     Ok(DeltaBatch {
         schema: Arc::clone(schema),
-        replace: keys.truncated,
+        replace,
         rows: RecordBatch::try_new(Arc::new(Schema::new(row_fields)), images)?,
         incomplete,
         deletes: RecordBatch::try_new(Arc::new(key_fields(schema)), deletes)?,

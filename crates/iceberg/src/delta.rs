@@ -21,6 +21,7 @@ use crate::error::{iceberg_bug, iceberg_retry};
 use crate::fit::{self, Fit};
 use crate::naming::FileNaming;
 use crate::schema;
+use crate::writer::Dictionaries;
 
 /// Files one manifest lists at most; about 8 MB of manifest for a table of 50 columns.
 const FILES_A_MANIFEST: usize = 10_000;
@@ -50,6 +51,8 @@ pub(crate) struct TableLayout {
     pub(crate) key_ids: Vec<i32>,
     /// The table's own properties, such as `write.parquet.compression-codec`.
     pub(crate) properties: HashMap<String, String>,
+    /// What became of the dictionaries of the table's columns so far.
+    pub(crate) dictionaries: Arc<Dictionaries>,
 }
 
 impl TableLayout {
@@ -88,6 +91,7 @@ impl TableLayout {
             key_arrow,
             key_ids,
             properties: metadata.properties().clone(),
+            dictionaries: Arc::default(),
         })
     }
 }

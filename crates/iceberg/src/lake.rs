@@ -219,7 +219,11 @@ impl IcebergLake {
             return Ok(Arc::clone(layout));
         }
         let stamped = known.marks.schema.as_deref();
-        let layout = Arc::new(TableLayout::new(schema, &known.at.metadata, stamped, onto, self.io.clone())?);
+        let mut layout = TableLayout::new(schema, &known.at.metadata, stamped, onto, self.io.clone())?;
+        if let Some(before) = cached.as_ref().filter(|cached| cached.shape.uuid == shape.uuid) {
+            layout.dictionaries = Arc::clone(&before.layout.dictionaries);
+        }
+        let layout = Arc::new(layout);
         *cached = Some(CachedLayout { shape, onto, source: Arc::clone(schema), layout: Arc::clone(&layout) });
         Ok(layout)
     }

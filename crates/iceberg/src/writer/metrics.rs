@@ -83,7 +83,7 @@ pub(crate) fn describe(layout: &TableLayout, facts: FileFacts<'_>) -> Result<Dat
 }
 
 /// The field id that a column is written under.
-fn field_id(field: &Field) -> Option<i32> {
+pub(super) fn field_id(field: &Field) -> Option<i32> {
     field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()
 }
 

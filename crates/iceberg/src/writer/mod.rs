@@ -6,6 +6,7 @@
 
 mod bounds;
 mod complete;
+mod dictionaries;
 mod encoders;
 mod load;
 mod metrics;
@@ -22,6 +23,7 @@ use calve_core::{
     TableName, TableSchema, Written,
 };
 
+pub(crate) use dictionaries::Dictionaries;
 pub(crate) use encoders::Encoders;
 use encoders::{Files, run_with, stage, write_batch};
 use load::TableLoad;

@@ -15,6 +15,8 @@ use parquet::basic::{Compression, LogicalType, Type as PhysicalType, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
+use super::dictionaries::Dictionaries;
+
 const CODEC: &str = "write.parquet.compression-codec";
 const LEVEL: &str = "write.parquet.compression-level";
 const FILE_BYTES: &str = "write.target-file-size-bytes";
@@ -79,7 +81,12 @@ impl FileFormat {
     }
 
     /// For a file that begins with `rows`, of whose columns those named `key` identify a row.
-    pub(crate) fn writer_properties(&self, rows: &RecordBatch, key: &[&str]) -> WriterProperties {
+    pub(crate) fn writer_properties(
+        &self,
+        rows: &RecordBatch,
+        key: &[&str],
+        dictionaries: &Dictionaries,
+    ) -> WriterProperties {
         let mut properties = WriterProperties::builder()
             // What every reader of Parquet understands.
             .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -92,8 +99,8 @@ impl FileFormat {
         let schema = rows.schema_ref();
         for (field, column) in schema.fields().iter().zip(rows.columns()) {
             let (path, size) = (ColumnPath::new(vec![field.name().clone()]), value_size(column));
-            if size >= LARGE_VALUE {
-                // It would be given up after a few values, each of which it holds once more.
+            // Of large values it would be given up after a few, each of which it holds once more.
+            if !dictionaries.are_tried(field) || size >= LARGE_VALUE {
                 properties = properties.set_column_dictionary_enabled(path.clone(), false);
             }
             if size >= HUGE_VALUE {

@@ -104,7 +104,7 @@ impl FileSeries {
             Content::EqualityDeletes => self.naming.delete_file(&self.layout.location),
         };
         let key: Vec<&str> = self.layout.key_arrow.fields().iter().map(|field| field.name().as_str()).collect();
-        let properties = self.format.writer_properties(rows, &key);
+        let properties = self.format.writer_properties(rows, &key, &self.layout.dictionaries);
         let schema = parquet_schema(self.arrow()).map_err(|error| self.failed(&location, error))?;
         let options = ArrowWriterOptions::new()
             .with_properties(properties)
@@ -134,6 +134,7 @@ impl FileSeries {
             groups: &groups,
             nan_counts: &file.nan_counts,
         };
+        self.layout.dictionaries.learn(self.arrow(), &groups);
         let described = metrics::describe(&self.layout, facts)?;
         self.complete.push(described);
         Ok(())

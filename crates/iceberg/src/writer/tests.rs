@@ -3,7 +3,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use calve_core::{
     Column, ColumnBuffer, ColumnType, DeltaBatch, ErrorKind, LoadWriter, NativeType, Onto, Result, RowBuffer, RowOp,
     TableName, TableSchema,
@@ -317,6 +317,29 @@ fn a_large_batch_becomes_several_files() {
     let ids: Vec<_> = batches.iter().map(|b| b.column(0).as_ref()).collect();
     assert_eq!(&arrow_select::concat::concat(&ids).unwrap(), &columns[0]);
     assert_eq!(files.iter().map(DataFile::record_count).sum::<u64>(), 60_000);
+}
+
+#[test]
+fn a_column_that_outgrew_its_dictionary_goes_without_for_a_while() {
+    let long = ColumnType::Long;
+    let columns = [("id", long.clone(), false), ("city", long.clone(), true), ("ref", long, true)];
+    let fixture = Fixture::new(&columns, vec![0], &[]);
+    let write = |rows: i64| {
+        let numbers = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..rows).map(of))) as ArrayRef;
+        let rows = vec![numbers(|i| i), numbers(|i| i % 50), numbers(|i| i * 7)];
+        let (files, _) = write_files(&fixture.layout, &fixture.naming, fixture.batch(rows, Vec::new())).unwrap();
+        let open = File::open(storage::local_path(files[0].file_path()).unwrap()).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(open).unwrap();
+        let chunks = reader.metadata().row_group(0).columns();
+        chunks.iter().map(|chunk| chunk.dictionary_page_offset().is_some()).collect::<Vec<_>>()
+    };
+    // A key of one column has none from the beginning.
+    assert_eq!(write(1_000), [false, true, true]);
+    assert_eq!(write(200_000), [false, true, true], "outgrown in this one");
+    for _ in 0..31 {
+        assert_eq!(write(1_000), [false, true, false]);
+    }
+    assert_eq!(write(1_000), [false, true, true], "tried again");
 }
 
 #[test]
