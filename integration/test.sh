@@ -5,7 +5,7 @@
 #   integration/test.sh               all stages, in the order below
 #   integration/test.sh unit crash    these only
 #
-# Stages: fmt clippy docs build servers unit integration crash. Logs go to target/test-logs, and to the terminal when a stage fails.
+# Stages: fmt clippy docs build servers unit integration crash migrate. Logs go to target/test-logs, and to the terminal when a stage fails.
 #
 #   CALVE_TEST_POSTGRES_15, _17, _18; CALVE_TEST_MYSQL_9; CALVE_TEST_MARIADB_10_11, _11_8
 #                                      servers to use instead of starting some, as URLs of superusers
@@ -13,11 +13,13 @@
 #   CALVE_TEST_CACHE                   where servers and readers are kept (default /var/cache/calve-test)
 #   CRASH_ROUNDS, CRASH_SEED           of the crash stage (default 20 rounds on Postgres, 10 each on MySQL and MariaDB, and a
 #                                      random seed)
+#   MIGRATE_MINUTES, MIGRATE_SEED      of the migrate stage (default 1 minute each on Postgres, MySQL and MariaDB, and a random
+#                                      seed)
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 cd "$repository"
 
-all_stages=(fmt clippy docs build servers unit integration crash)
+all_stages=(fmt clippy docs build servers unit integration crash migrate)
 case ${1:-} in -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit ;; esac
 stages=("$@")
 [ ${#stages[@]} -gt 0 ] || stages=("${all_stages[@]}")
@@ -34,6 +36,7 @@ export CARGO_TERM_COLOR=never
 build=(--workspace --locked --features calve/failpoints,calve/mutations,calve-postgres/servers,calve-iceberg/servers,calve-mysql/servers)
 export CALVE_BIN=${CALVE_BIN:-$target/debug/calve}
 export CALVE_CRASH_BIN=${CALVE_CRASH_BIN:-$target/debug/crash}
+export CALVE_MIGRATE_BIN=${CALVE_MIGRATE_BIN:-$target/debug/migrate}
 
 passed=0 failed=0
 table=""
@@ -113,6 +116,14 @@ crash() {
     return $status
 }
 
+migrate() {
+    local seed=${MIGRATE_SEED:-$RANDOM$RANDOM} source status=0
+    for source in postgres mysql mariadb; do
+        integration/migrate-soak.sh --source $source --minutes "${MIGRATE_MINUTES:-1}" --seed "$seed" || status=1
+    done
+    return $status
+}
+
 # Servers and readers are fetched and built while the compiler works.
 prepare_servers() { nice "$servers" prepare; }
 prepare_readers() {
@@ -149,7 +160,7 @@ main() {
     trap 'exit 130' INT TERM
     "$servers" sweep
 
-    if wanted servers || wanted unit || wanted integration || wanted crash; then
+    if wanted servers || wanted unit || wanted integration || wanted crash || wanted migrate; then
         prepare_servers >"$logs/prepare-servers.log" 2>&1 </dev/null &
         preparing+=($!)
         prepare_readers >"$logs/prepare-readers.log" 2>&1 </dev/null &
@@ -160,24 +171,20 @@ main() {
     if wanted fmt; then stage fmt cargo fmt --all --check || true; fi
     if wanted clippy; then stage clippy clippy || true; fi
     if wanted docs; then stage docs docs || true; fi
-    if wanted build || wanted unit || wanted integration || wanted crash; then
+    if wanted build || wanted unit || wanted integration || wanted crash || wanted migrate; then
         stage build cargo build "${build[@]}" --all-targets || built=no
     fi
     if [ ${#preparing[@]} -gt 0 ]; then stage servers prepared || ready=no; fi
-    for stage in unit integration crash; do
+    for stage in unit integration crash migrate; do
         wanted $stage || continue
         if [ $built = no ]; then not_run $stage build; continue; fi
         if [ $ready = no ]; then not_run $stage servers; continue; fi
         case $stage in
             unit) stage unit run_tests --lib --bins || true ;;
             integration) stage integration integration || true ;;
-            crash)
-                if [ -x integration/crash.sh ]; then
-                    stage crash crash || true
-                    grep -h '^RESULT' "$logs/crash.log" >&2 || true
-                else
-                    say "== crash: there is no integration/crash.sh"
-                fi
+            crash | migrate)
+                stage $stage $stage || true
+                grep -h '^RESULT' "$logs/$stage.log" >&2 || true
                 ;;
         esac
     done

@@ -18,13 +18,15 @@ use anyhow::{Context, ensure};
 use calve_testkit::servers::{Kind as Source, Options as ServerOptions, REPLICATION_USER, Server};
 
 pub use failpoints::ALL as FAILPOINTS;
+pub(crate) use options::source_of;
 pub use options::{Mutation, Options};
+pub(crate) use transactions::DATABASE;
 
 use check::{Checker, Verdict};
 use failpoints::Coverage;
 use local_state::LocalState;
 use round::Round;
-use transactions::{DATABASE, Script};
+use transactions::Script;
 use workload::Load;
 
 use crate::directory::Directory;
@@ -235,7 +237,7 @@ impl<'a> Campaign<'a> {
 
 /// Makes the database of the load, and returns the user that the load writes as: calve's own where that owns tables, else
 /// the superuser.
-fn make_database(server: &Server) -> anyhow::Result<&'static str> {
+pub(crate) fn make_database(server: &Server) -> anyhow::Result<&'static str> {
     let kind = server.kind();
     let (within, statement, writer) = match kind {
         Source::Postgres => {

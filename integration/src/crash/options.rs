@@ -62,6 +62,17 @@ const SOURCES: [(&str, Source, &[&str]); 3] = [
     ("mariadb", Source::MariaDb, &["11.8", "10.11"]),
 ];
 
+/// A source by its word, and the version wanted, or else its default one.
+pub(crate) fn source_of(word: &str, version: Option<String>) -> Result<(Source, String), String> {
+    let found = SOURCES.into_iter().find(|(known, ..)| *known == word);
+    let (_, source, versions) = found.ok_or_else(|| format!("there is no source '{word}' here"))?;
+    let version = version.unwrap_or_else(|| versions[0].to_owned());
+    if !versions.contains(&version.as_str()) {
+        return Err(format!("there is no {word} {version} here"));
+    }
+    Ok((source, version))
+}
+
 impl Options {
     /// Reads a command line. `seed` is taken where none is given.
     pub fn parse(arguments: impl IntoIterator<Item = String>, seed: u64) -> Result<Self, String> {
@@ -92,14 +103,7 @@ impl Options {
             }
         }
         let word = source.ok_or_else(|| USAGE.to_owned())?;
-        let (_, source, versions) = SOURCES
-            .into_iter()
-            .find(|(known, ..)| *known == word)
-            .ok_or_else(|| format!("there is no source '{word}' to crash\n\n{USAGE}"))?;
-        let version = version.unwrap_or_else(|| versions[0].to_owned());
-        if !versions.contains(&version.as_str()) {
-            return Err(format!("there is no {word} {version} to crash\n\n{USAGE}"));
-        }
+        let (source, version) = source_of(&word, version).map_err(|what| format!("{what}\n\n{USAGE}"))?;
         Ok(Self { source, version, rounds, seed, seconds, settings, mutation })
     }
 }

@@ -85,4 +85,4 @@ impl Script {
 }
 
 /// The database that the load runs on; in MySQL and MariaDB also what the tables' names begin with.
-pub(super) const DATABASE: &str = "crash";
+pub(crate) const DATABASE: &str = "crash";

@@ -66,3 +66,25 @@ fn replays_that_are_not_skipped_are_noticed_on_mariadb() -> anyhow::Result<()> {
 fn early_acknowledgements_are_noticed() -> anyhow::Result<()> {
     notices("postgres", "ack-early")
 }
+
+/// Random migrations that must fail, because a table follows its schema wrongly or rows are doubled.
+fn migrations_notice(source: &str, mutation: &str) -> anyhow::Result<()> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_migrate"));
+    command.args(["--source", source, "--minutes", "2", "--seed", "4", "--mutation", mutation]);
+    command.env("CALVE_BIN", binary::find()?);
+    let done = command.output()?;
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+    ensure!(done.status.code() == Some(1), "with {mutation} they ended with {:?}\n{said}{errors}", done.status);
+    Ok(())
+}
+
+#[test]
+fn schemas_that_are_not_recorded_are_noticed() -> anyhow::Result<()> {
+    migrations_notice("postgres", "old-schema")
+}
+
+#[test]
+fn schemas_that_are_not_recorded_are_noticed_on_mysql() -> anyhow::Result<()> {
+    migrations_notice("mysql", "old-schema")
+}

@@ -142,7 +142,8 @@ fn rules() -> calve_engine::Rules {
         Err(_) => Rules::default(),
         Ok("no-stamp") => Rules::without(Mutation::NoStamp),
         Ok("skip-off") => Rules::without(Mutation::SkipOff),
+        Ok("old-schema") => Rules::without(Mutation::OldSchema),
         Ok("ack-early") => Rules::without(Mutation::AckEarly),
-        Ok(other) => panic!("CALVE_MUTATION={other} is not known: use no-stamp, skip-off or ack-early"),
+        Ok(other) => panic!("CALVE_MUTATION={other} is not known: use no-stamp, skip-off, ack-early or old-schema"),
     }
 }
