@@ -29,6 +29,8 @@ const READ_SIZE: usize = 64 * 1024;
 const RICH_READ: usize = 32 * 1024;
 /// How long it may gather, and so how much later a lone change arrives. Runtime timers know no less.
 const REST: Duration = Duration::from_millis(1);
+/// The same while the server sends as fast as it can: what gathers meanwhile is less than a block.
+const REST_IN_FLOW: Duration = Duration::from_millis(4);
 /// Tag, length.
 const FRAME_HEADER: usize = 5;
 /// Microseconds from 1970-01-01 to 2000-01-01, where Postgres counts from.
@@ -287,8 +289,11 @@ impl Pump {
         if more > 0 {
             self.heard = Instant::now();
         }
-        self.rest_until = if more >= RICH_READ {
+        self.rest_until = if self.input.len() >= BLOCK_SIZE {
+            // There is more at once.
             Some(self.heard)
+        } else if more >= RICH_READ {
+            Some(self.heard + REST_IN_FLOW)
         } else if more > 0 || over {
             Some(Instant::now() + REST)
         } else {
