@@ -91,7 +91,7 @@ struct Campaign {
     /// Tables are read again by calve itself.
     by_itself: bool,
     tables: Vec<Vec<Table>>,
-    changes: BTreeMap<&'static str, u64>,
+    changes: Changes,
     report: Report,
     _server: Server,
 }
@@ -270,9 +270,9 @@ impl Campaign {
                 return Ok(());
             }
             for (name, state) in stopped {
-                let expected = |stop: &&str| state.reason.contains(&format!("\"state\":\"{stop}\""));
+                let expected = |stop: &str| state.reason.contains(&format!("\"state\":\"{stop}\""));
                 ensure!(
-                    state.state == "stopped" && EXPECTED_STOPS.iter().any(|stop| expected(&stop)),
+                    state.state == "stopped" && EXPECTED_STOPS.into_iter().any(expected),
                     "{name} is {}: {}",
                     state.state,
                     state.reason
@@ -288,22 +288,24 @@ impl Campaign {
     }
 }
 
+/// Changes that the source took, by what they were.
+type Changes = BTreeMap<&'static str, u64>;
+
 struct Writing {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<anyhow::Result<(Vec<Table>, BTreeMap<&'static str, u64>)>>,
+    thread: JoinHandle<anyhow::Result<(Vec<Table>, Changes)>>,
 }
 
 struct Writer {
     url: String,
     random: Random,
     tables: Vec<Table>,
-    /// Changes that the source took.
-    changes: BTreeMap<&'static str, u64>,
+    changes: Changes,
     stop: Arc<AtomicBool>,
 }
 
 impl Writer {
-    fn run(mut self) -> anyhow::Result<(Vec<Table>, BTreeMap<&'static str, u64>)> {
+    fn run(mut self) -> anyhow::Result<(Vec<Table>, Changes)> {
         let mut sql = Sql::connect_patiently(&self.url, Duration::from_mins(1)).context("a writer")?;
         if sql.kind() == Kind::Postgres {
             sql.run(POSTGRES_SESSION)?;
@@ -314,7 +316,7 @@ impl Writer {
                 self.change(&mut sql, at)?;
             } else if sql.run(&self.tables[at].rows(&mut self.random)).is_err() {
                 // A key that is taken, for one.
-                self.roll_back(&mut sql)?;
+                roll_back(&mut sql)?;
             }
             std::thread::sleep(Duration::from_millis(self.random.below(60)));
         }
@@ -335,7 +337,7 @@ impl Writer {
             change.sql.clone()
         };
         if sql.run(&statements).is_err() {
-            return self.roll_back(sql);
+            return roll_back(sql);
         }
         if takes {
             self.tables[at] = change.after;
@@ -343,8 +345,8 @@ impl Writer {
         }
         Ok(())
     }
+}
 
-    fn roll_back(&self, sql: &mut Sql) -> anyhow::Result<()> {
-        sql.run("rollback").context("a writer lost its connection")
-    }
+fn roll_back(sql: &mut Sql) -> anyhow::Result<()> {
+    sql.run("rollback").context("a writer lost its connection")
 }

@@ -76,18 +76,13 @@ impl Table {
 
     /// The statement that makes it.
     pub(super) fn create(&self) -> String {
-        let columns: Vec<String> = self.columns.iter().map(|column| self.definition(column)).collect();
+        let columns: Vec<String> = self.columns.iter().map(definition).collect();
         let key = if self.two_parts { "id, part" } else { "id" };
         format!(
             "create table {} (id bigint not null, part int not null default 0, {}, primary key ({key}))",
             self.name,
             columns.join(", ")
         )
-    }
-
-    fn definition(&self, column: &Column) -> String {
-        let null = if column.nullable { "null" } else { "not null" };
-        format!("{} {} {null}", column.name, column.ty.sql)
     }
 
     fn literal(&self, column: &Column, random: &mut Random) -> String {
@@ -145,7 +140,9 @@ impl Table {
     /// A change of its definition.
     pub(super) fn change(&self, random: &mut Random) -> Change {
         loop {
-            if let Some(change) = self.try_change(random)
+            let draw = random.below(100);
+            let tried = if draw < 85 { self.change_columns(draw, random) } else { self.change_table(draw, random) };
+            if let Some(change) = tried
                 && (!self.calm || FOLLOWED.contains(&change.what))
             {
                 return change;
@@ -153,16 +150,17 @@ impl Table {
         }
     }
 
-    fn try_change(&self, random: &mut Random) -> Option<Change> {
+    /// Where the draw's kind of change is possible now.
+    fn change_columns(&self, draw: u64, random: &mut Random) -> Option<Change> {
         let mut after = self.clone();
         let at = usize::try_from(random.below(self.columns.len() as u64)).ok()?;
         let column = &self.columns[at];
-        let alter = |action: String| format!("alter table {} {action}", self.name);
+        let with = |action: String| format!("alter table {} {action}", self.name);
         let may_add = self.columns.len() < MOST_COLUMNS;
-        let (what, sql) = match random.below(100) {
+        let (what, sql) = match draw {
             0..22 if may_add => {
                 let added = after.new_column(random);
-                let sql = alter(format!("add column {}", self.definition(&added)));
+                let sql = with(format!("add column {}", definition(&added)));
                 after.columns.push(added);
                 ("add", sql)
             }
@@ -174,27 +172,27 @@ impl Table {
                 }
                 added.nullable = random.chance(50);
                 let default = added.ty.literal(self.kind, random);
-                let sql = alter(format!("add column {} default {default}", self.definition(&added)));
+                let sql = with(format!("add column {} default {default}", definition(&added)));
                 after.columns.push(added);
                 ("add with default", sql)
             }
             28..42 if self.columns.len() > 1 => {
                 after.columns.remove(at);
-                ("drop", alter(format!("drop column {}", column.name)))
+                ("drop", with(format!("drop column {}", column.name)))
             }
             42..54 => {
                 let renamed = after.new_column(random).name;
-                let sql = alter(format!("rename column {} to {renamed}", column.name));
+                let sql = with(format!("rename column {} to {renamed}", column.name));
                 after.columns[at].name = renamed;
                 ("rename", sql)
             }
             54..68 => {
                 after.columns[at].ty = column.ty.widened(self.kind, random)?;
-                ("widen", alter(self.redefine(&after.columns[at], false)))
+                ("widen", with(self.redefine(&after.columns[at], false)))
             }
             68..71 => {
                 after.columns[at].ty = Type::text(self.kind);
-                ("convert", alter(self.redefine(&after.columns[at], true)))
+                ("convert", with(self.redefine(&after.columns[at], true)))
             }
             71..77 => {
                 after.columns[at].nullable = !column.nullable;
@@ -205,23 +203,28 @@ impl Table {
                 if column.ty.sql.contains("text") || column.ty.sql == "blob" {
                     return None;
                 }
-                ("default", alter(format!("alter column {} set default {default}", column.name)))
+                ("default", with(format!("alter column {} set default {default}", column.name)))
             }
-            80..85 => {
+            80..85 if may_add => {
                 let names = [after.new_column(random).name, after.new_column(random).name];
                 if names[0] == names[1] || self.columns.iter().any(|column| names.contains(&column.name)) {
                     return None;
                 }
-                let columns =
-                    names.map(|name| Column { name, ty: *random.pick(types::all(self.kind)), nullable: true });
-                let actions: Vec<String> =
-                    columns.iter().map(|column| format!("add column {}", self.definition(column))).collect();
-                if !may_add {
-                    return None;
-                }
-                after.columns.extend(columns);
-                ("add two", alter(actions.join(", ")))
+                let added = names.map(|name| Column { name, ty: *random.pick(types::all(self.kind)), nullable: true });
+                let actions = added.each_ref().map(|column| format!("add column {}", definition(column)));
+                after.columns.extend(added);
+                ("add two", with(actions.join(", ")))
             }
+            _ => return None,
+        };
+        Some(Change { what, sql, after })
+    }
+
+    /// As [`change_columns`](Self::change_columns), of what concerns the whole table, or nothing in it.
+    fn change_table(&self, draw: u64, random: &mut Random) -> Option<Change> {
+        let mut after = self.clone();
+        let with = |action: String| format!("alter table {} {action}", self.name);
+        let (what, sql) = match draw {
             85..88 => ("truncate", format!("truncate table {}", self.name)),
             88..90 => {
                 let away = format!("{}_away", self.name);
@@ -239,9 +242,9 @@ impl Table {
             ),
             95..97 => {
                 let sql = if self.is_postgres() {
-                    format!("comment on column {}.{} is 'of no consequence'", self.name, column.name)
+                    format!("comment on column {}.part is 'of no consequence'", self.name)
                 } else {
-                    alter(format!("comment = '{}'", random.below(1000)))
+                    with(format!("comment = '{}'", random.below(1000)))
                 };
                 ("comment", sql)
             }
@@ -253,11 +256,11 @@ impl Table {
                 } else {
                     "drop primary key".to_owned()
                 };
-                ("another key", alter(format!("{drop}, add primary key ({key})")))
+                ("another key", with(format!("{drop}, add primary key ({key})")))
             }
             98..100 if !self.is_postgres() => {
                 let place = if random.chance(50) { "first".to_owned() } else { "after id".to_owned() };
-                ("move", alter(format!("modify {} {place}", self.definition(column))))
+                ("move", with(format!("modify {} {place}", definition(random.pick(&self.columns)))))
             }
             _ => return None,
         };
@@ -267,7 +270,7 @@ impl Table {
     fn redefine(&self, column: &Column, by_cast: bool) -> String {
         let Column { name, ty, .. } = column;
         if !self.is_postgres() {
-            return format!("modify {}", self.definition(column));
+            return format!("modify {}", definition(column));
         }
         let using = if by_cast { format!(" using {name}::{}", ty.sql) } else { String::new() };
         format!("alter column {name} type {}{using}", ty.sql)
@@ -278,7 +281,7 @@ impl Table {
         let change = match (self.is_postgres(), nullable) {
             (true, true) => format!("alter column {name} drop not null"),
             (true, false) => format!("alter column {name} set not null"),
-            (false, _) => format!("modify {}", self.definition(column)),
+            (false, _) => format!("modify {}", definition(column)),
         };
         let alter = format!("alter table {} {change}", self.name);
         if *nullable {
@@ -287,6 +290,11 @@ impl Table {
         let value = ty.literal(self.kind, random);
         format!("update {} set {name} = {value} where {name} is null; {alter}", self.name)
     }
+}
+
+fn definition(column: &Column) -> String {
+    let null = if column.nullable { "null" } else { "not null" };
+    format!("{} {} {null}", column.name, column.ty.sql)
 }
 
 fn range(random: &mut Random) -> String {

@@ -128,7 +128,7 @@ impl Type {
             }
             Json => format!("'{{\"n\": {}, \"of\": [null, \"{:x}\", \"\u{e9}\"]}}'", random.below(1000), random.bits()),
             Bytes(most) => {
-                let hex: String = (0..random.below(most)).map(|_| format!("{:02x}", random.below(256))).collect();
+                let hex = hex(random.below(most), random);
                 if kind == Kind::Postgres { format!("'\\x{hex}'") } else { format!("x'{hex}'") }
             }
             Label(labels) => format!("'{}'", random.pick(labels)),
@@ -142,6 +142,14 @@ fn text(most: u64, random: &mut Random) -> String {
     (0..random.below(most))
         .map(|_| *random.pick(&['a', 'B', '7', ' ', '"', '\u{e9}', '\u{4e2d}', '\u{1f600}']))
         .collect()
+}
+
+fn hex(bytes: u64, random: &mut Random) -> String {
+    use std::fmt::Write as _;
+    (0..bytes).fold(String::new(), |mut hex, _| {
+        let _ = write!(hex, "{:02x}", random.below(256));
+        hex
+    })
 }
 
 fn date(random: &mut Random) -> String {
