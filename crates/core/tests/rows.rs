@@ -1,30 +1,36 @@
 //! Row buffers against a model of plain vectors: whatever is appended, taken back and split off, the arrays hold just what stands.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, TimestampMicrosecondType};
 use calve_core::{
-    Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, Substituted, TableName, TableSchema,
-    Unchanged,
+    BufferFull, Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, Substituted, TableName,
+    TableSchema, Unchanged,
 };
 
-const TYPES: [ColumnType; 13] = [
-    ColumnType::Int,
-    ColumnType::Boolean,
-    ColumnType::Long,
-    ColumnType::Float,
-    ColumnType::Double,
-    ColumnType::Decimal { precision: 38, scale: 9 },
-    ColumnType::String,
-    ColumnType::Binary,
-    ColumnType::Date,
-    ColumnType::Time,
-    ColumnType::Timestamp,
-    ColumnType::TimestampTz,
-    ColumnType::Uuid,
-];
+static TYPES: LazyLock<[ColumnType; 17]> = LazyLock::new(|| {
+    [
+        ColumnType::Int,
+        ColumnType::Boolean,
+        ColumnType::Long,
+        ColumnType::Float,
+        ColumnType::Double,
+        ColumnType::Decimal { precision: 38, scale: 9 },
+        ColumnType::String,
+        ColumnType::Binary,
+        ColumnType::Date,
+        ColumnType::Time,
+        ColumnType::Timestamp,
+        ColumnType::TimestampTz,
+        ColumnType::Uuid,
+        ColumnType::Int.list(),
+        ColumnType::String.list(),
+        ColumnType::Boolean.list(),
+        ColumnType::Map,
+    ]
+});
 
 fn schema() -> Arc<TableSchema> {
     let column = |(index, ty): (usize, &ColumnType)| Column {
@@ -63,7 +69,33 @@ fn push(column: &mut ColumnBuffer, row: i32, nullable: bool) {
         ColumnType::String => column.push_str(&format!("row {row}")).unwrap(),
         ColumnType::Binary => column.push_bytes(&row.to_le_bytes()).unwrap(),
         ColumnType::Uuid => column.push_uuid([row.to_le_bytes()[0]; 16]),
+        ColumnType::List(_) => {
+            if row % 7 == 0 {
+                // One that fails half-way leaves nothing behind.
+                let failed = column.push_list(|elements| {
+                    push_element(elements, row);
+                    Err(BufferFull)
+                });
+                assert_eq!(failed, Err(BufferFull));
+            }
+            column
+                .push_list(|elements| Ok::<_, BufferFull>((0..row % 5).for_each(|at| push_element(elements, at))))
+                .unwrap();
+        }
+        ColumnType::Map => column
+            .push_map(|keys, values| {
+                (0..row % 3).try_for_each(|at| {
+                    push(values, at, true);
+                    keys.push_str(&format!("key {at}"))
+                })
+            })
+            .unwrap(),
     }
+}
+
+/// Depends on the place only; every third is NULL.
+fn push_element(elements: &mut ColumnBuffer, at: i32) {
+    push(elements, at, true);
 }
 
 fn append(rows: &mut RowBuffer, row: i32, op: RowOp) {
@@ -102,7 +134,7 @@ fn check(rows: RowBuffer, expected: &[(i32, RowOp)]) {
     let (_, images, old_keys) = rows.into_parts();
     let images: Vec<_> = images.into_iter().map(ColumnBuffer::into_array).collect();
     let keys: Vec<_> = old_keys.into_iter().map(ColumnBuffer::into_array).collect();
-    for (array, ty) in images.iter().zip(&TYPES) {
+    for (array, ty) in images.iter().zip(TYPES.iter()) {
         assert_eq!(array.data_type(), &ty.arrow_type());
     }
     let with_image: Vec<i32> = expected.iter().filter(|(_, op)| op.has_image()).map(|(row, _)| *row).collect();
@@ -120,6 +152,19 @@ fn check(rows: RowBuffer, expected: &[(i32, RowOp)]) {
             assert_eq!(images[7].as_binary::<i32>().value(at), row.to_le_bytes());
             assert_eq!(images[11].as_primitive::<TimestampMicrosecondType>().value(at), i64::from(row));
             assert_eq!(images[12].as_fixed_size_binary().value(at), [row.to_le_bytes()[0]; 16]);
+            let element = |at| (at % 3 != 0).then_some(at);
+            let numbers = images[13].as_list::<i32>().value(at);
+            assert!(numbers.as_primitive::<Int32Type>().iter().eq((0..row % 5).map(element)));
+            let texts = images[14].as_list::<i32>().value(at);
+            let expected: Vec<_> = (0..row % 5).map(|at| element(at).map(|at| format!("row {at}"))).collect();
+            assert!(texts.as_string::<i32>().iter().eq(expected.iter().map(Option::as_deref)));
+            let flags = images[15].as_list::<i32>().value(at);
+            assert!(flags.as_boolean().iter().eq((0..row % 5).map(|at| element(at).map(|at| at % 2 == 0))));
+            let entries = images[16].as_map().value(at);
+            assert_eq!(entries.len(), usize::try_from(row % 3).unwrap());
+            assert!(
+                entries.column(1).as_string::<i32>().iter().eq([None, Some("row 1")].into_iter().take(entries.len()))
+            );
         }
     }
 }

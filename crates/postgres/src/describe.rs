@@ -196,10 +196,10 @@ impl Relation {
             return;
         };
         for column in positions.iter().filter_map(|&position| self.columns.get(position)) {
-            if !column.ty.can_be_key() {
+            if let Some(why) = column.ty.no_key_because() {
                 findings.push(Finding::error(
                     format!(
-                        "key column {} of table {table} is {}: floating-point numbers cannot tell rows apart",
+                        "key column {} of table {table} is {}: {why}",
                         identifier(&column.name),
                         column.native.name
                     ),

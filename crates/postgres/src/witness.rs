@@ -13,7 +13,7 @@ use calve_core::{
 use calve_spool::Spools;
 use tokio_postgres::Client;
 
-use crate::cell::binary_safe;
+use crate::column_kind::binary_safe;
 use crate::guard::Guard;
 use crate::load::SnapshotReader;
 use crate::pgoutput::Decoder;

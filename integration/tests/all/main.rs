@@ -17,6 +17,7 @@ mod first_steps;
 mod foreign_writers;
 mod identities;
 mod key_types;
+mod lists;
 mod loads;
 mod memory;
 mod migrations;
