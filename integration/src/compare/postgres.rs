@@ -39,8 +39,8 @@ pub(super) fn read(sql: &mut Sql, pair: &Pair) -> anyhow::Result<SourceRows> {
             |parts: String| format!("case when num_nulls({name}) = 0 then array_to_json(array({parts}))::text end");
         match text(row, 2).as_str() {
             "list" => {
-                let part = shown("part", text(row, 3) == "t");
-                of(format!("select {part} from unnest({name}) with ordinality parts (part, at) order by at"))
+                let part = shown(&format!("({name})[at]"), text(row, 3) == "t");
+                of(format!("select {part} from generate_subscripts({name}, 1) at order by at"))
             }
             "vector" => of(format!(
                 "select part::text from unnest({name}::real[]) with ordinality parts (part, at) order by at"

@@ -31,7 +31,7 @@ fn rows(kind: Kind, table: &str) -> String {
     [
         row(1, Some("1,-2.5,0.1"), "0,-0.000001", Some(&long.join(","))),
         row(2, None, short, None),
-        row(3, Some("16777216,0.3,340000000000000000000000000000000000000"), "-0.0,1", None),
+        row(3, Some("16777216,0.3,34000000"), "-0.0,1", None),
     ]
     .concat()
 }
