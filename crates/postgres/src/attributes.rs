@@ -3,7 +3,8 @@
 //! A description in the log has names and types only. Who a column is, is its number (`attnum`), which it keeps when it is
 //! renamed and which no other column gets after it was dropped.
 
-use calve_core::{Column, ColumnType, Result, TableRules, TableSchema};
+use calve_core::{Column, ColumnType, Result, TableName, TableRules, TableSchema, ValueRules};
+use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::{Client, Row};
 
 use crate::catalog_type::{CatalogType, type_columns, type_joins};
@@ -23,6 +24,9 @@ pub(crate) struct Attribute {
     pub(crate) generated: bool,
 }
 
+/// Questions on the way at once.
+const PIPELINED: usize = 32;
+
 const ATTRIBUTES: &str = concat!(
     "SELECT a.attnum, a.attname::text, a.attnotnull, a.attisdropped, \
        a.attnotnull OR a.atthasdef OR a.atthasmissing OR a.attidentity::text <> '' OR a.attgenerated::text <> '', \
@@ -40,27 +44,49 @@ pub(crate) async fn read(client: &Client, oid: u32) -> Result<Vec<Attribute>> {
     rows.iter().map(|row| attribute(row).map_err(failed)).collect()
 }
 
+/// Tells in the log of columns that are kept as text.
+pub(crate) async fn tell_of_texts(
+    client: &Client,
+    schemas: impl Iterator<Item = &TableSchema>,
+    rules: &ValueRules,
+) -> Result<()> {
+    let asked: Vec<_> = schemas.map(|schema| kept_as_text(client, schema, rules.table(&schema.table))).collect();
+    let mut kept = stream::iter(asked).buffered(PIPELINED);
+    while let Some((table, columns)) = kept.try_next().await? {
+        for (column, own) in columns {
+            tracing::warn!(
+                %table,
+                column,
+                "it is text in the lake, and becomes {own} when the table is read again (calve reload {table}); \
+                 `type: string` in the configuration keeps it as it is"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Columns that the table in the lake has as text, though their type has one of its own by now, each with that: earlier versions
 /// knew no lists, maps or geometries. Such a column stays as it is until the table is read again.
-pub(crate) async fn kept_as_text(
+async fn kept_as_text(
     client: &Client,
     schema: &TableSchema,
-    rules: &TableRules,
-) -> Result<Vec<(String, ColumnType)>> {
+    rules: TableRules,
+) -> Result<(TableName, Vec<(String, ColumnType)>)> {
+    let table = schema.table.clone();
     let kept = |column: &&Column| {
         let text = column.ty == ColumnType::String && !binary_safe(column);
         text && rules.column_type(&column.name).is_none() && !schema.key_columns().any(|key| key.id == column.id)
     };
     let kept: Vec<&Column> = schema.columns.iter().filter(kept).collect();
     if kept.is_empty() {
-        return Ok(Vec::new());
+        return Ok((table, Vec::new()));
     }
     let now = read(client, schema.native_id).await?;
     let wider = |column: &&Column| {
         let now = now.iter().find(|now| !now.dropped && now.column.id == column.id)?;
         (now.column.ty != ColumnType::String).then(|| (column.name.clone(), now.column.ty.clone()))
     };
-    Ok(kept.iter().filter_map(wider).collect())
+    Ok((table, kept.iter().filter_map(wider).collect()))
 }
 
 fn attribute(row: &Row) -> std::result::Result<Attribute, tokio_postgres::Error> {

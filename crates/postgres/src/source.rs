@@ -275,13 +275,7 @@ impl ChangeSource for PostgresSource {
         let names: Vec<TableName> = tables.iter().map(|table| table.name.clone()).collect();
         let rules = self.settings.rules.clone();
         let client = self.client().await?;
-        for table in tables {
-            for (column, own) in attributes::kept_as_text(client, &table.schema, &rules.table(&table.name)).await? {
-                let table = &table.name;
-                tracing::warn!(%table, column, "it is text in the lake, and becomes {own} when the table is read again (calve reload {table}); \
-                    `type: string` in the configuration keeps it as it is");
-            }
-        }
+        attributes::tell_of_texts(client, tables.iter().map(|table| &*table.schema), &rules).await?;
         let timeout = wal_sender_timeout(client).await?;
         let membership = Membership::read(client, &publication, &names).await?;
 

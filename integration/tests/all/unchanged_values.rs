@@ -69,7 +69,7 @@ fn changes(table: &str, round: u32) -> String {
          update {table} set id = id + {high} where id between 3 and 5 or id between 103 and 105;
          update {table} set n = 7 where id between {high} + 3 and {high} + 4;
          update {table} set body = 'short' where id = 6; update {table} set title = 'again' where id = 6;
-         update {table} set more = null where id = 7; update {table} set labels = labels || '{round}' where id = 13; update {table} set title = 'third' where id = 7;
+         update {table} set more = null where id = 7; update {table} set labels = array_append(labels, '{round}') where id = 13; update {table} set title = 'third' where id = 7;
          update {table} set words = words || 'x' where id = 8; update {table} set n = 0 where id = 8;
          begin; update {table} set id = -1 where id = 9; update {table} set id = 9 where id = 10; update {table} set id = 10 where id = -1; commit;
          begin; delete from {table} where id = 11; insert into {table} (id, title, body) values (11, 'x', repeat('long', 5000));

@@ -157,7 +157,9 @@ fn varying_bytes(column: &ArrayRef) -> usize {
 fn leaves(field: &FieldRef, column: &ArrayRef) -> Vec<(ColumnPath, FieldRef, ArrayRef)> {
     let (group, values) = match field.data_type() {
         DataType::List(_) => ("list", vec![Arc::clone(column.as_list::<i32>().values())]),
-        DataType::Map(..) => ("key_value", vec![Arc::clone(column.as_map().keys()), Arc::clone(column.as_map().values())]),
+        DataType::Map(..) => {
+            ("key_value", vec![Arc::clone(column.as_map().keys()), Arc::clone(column.as_map().values())])
+        }
         _ => return vec![(ColumnPath::new(vec![field.name().clone()]), Arc::clone(field), Arc::clone(column))],
     };
     let path = |part: &FieldRef| ColumnPath::new(vec![field.name().clone(), group.to_owned(), part.name().clone()]);
