@@ -168,9 +168,12 @@ mod tests {
             vec![],
         ] {
             let push = |out: &mut ColumnBuffer| {
-                elements.iter().try_for_each(|element| match element {
-                    Some(text) => out.push_str(text),
-                    None => Ok(out.push_null()),
+                elements.iter().try_for_each(|element| {
+                    let Some(text) = element else {
+                        out.push_null();
+                        return Ok(());
+                    };
+                    out.push_str(text)
                 })
             };
             list.push_list(push).unwrap();

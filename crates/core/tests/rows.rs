@@ -79,7 +79,10 @@ fn push(column: &mut ColumnBuffer, row: i32, nullable: bool) {
                 assert_eq!(failed, Err(BufferFull));
             }
             column
-                .push_list(|elements| Ok::<_, BufferFull>((0..row % 5).for_each(|at| push_element(elements, at))))
+                .push_list(|elements| {
+                    (0..row % 5).for_each(|at| push_element(elements, at));
+                    Ok::<_, BufferFull>(())
+                })
                 .unwrap();
         }
         ColumnType::Map => column

@@ -78,20 +78,17 @@ impl<'a> Fitting<'a> {
         for column in &self.source.columns {
             let present = self.present_of(column)?;
             kept.extend(present.map(|present| present.id));
-            fields.push(match present {
-                Some(present) => {
-                    let required = present.required && (self.in_key(column) || !column.nullable);
-                    let ty = self.grown(column, present)?;
-                    let renewed = NestedField::new(present.id, &column.name, ty, required);
-                    let described = |doc: &String| renewed.clone().with_doc(doc);
-                    Arc::new(present.doc.as_ref().map_or_else(|| renewed.clone(), described))
-                }
-                None => {
-                    let id = next_id();
-                    let ty = iceberg_type(&self.source.table, column, None, next_id)?;
-                    Arc::new(NestedField::new(id, &column.name, ty, false))
-                }
-            });
+            let Some(present) = present else {
+                let id = next_id();
+                let ty = iceberg_type(&self.source.table, column, None, next_id)?;
+                fields.push(Arc::new(NestedField::new(id, &column.name, ty, false)));
+                continue;
+            };
+            let required = present.required && (self.in_key(column) || !column.nullable);
+            let ty = self.grown(column, present)?;
+            let renewed = NestedField::new(present.id, &column.name, ty, required);
+            let described = |doc: &String| renewed.clone().with_doc(doc);
+            fields.push(Arc::new(present.doc.as_ref().map_or_else(|| renewed.clone(), described)));
         }
         for present in self.current.as_struct().fields() {
             if kept.contains(&present.id) {

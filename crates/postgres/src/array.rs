@@ -95,7 +95,8 @@ fn without_bounds(bytes: &[u8]) -> Result<&[u8], CellError> {
     if !bounds.iter().all(|byte| matches!(byte, b'[' | b']' | b':' | b'-' | b'0'..=b'9')) {
         return Err(TEXT);
     }
-    if bounds.iter().filter(|byte| **byte == b'[').count() > 1 {
+    // `[1:2][1:2]`
+    if bounds.windows(2).any(|pair| pair == b"][") {
         return Err(DIMENSIONS);
     }
     array.get(1..).ok_or(TEXT)

@@ -38,11 +38,9 @@ fn read(column: &Column, form: &[u8], binary: bool) -> Result<String, CellError>
 fn sent(lower: i32, elements: &[Option<&[u8]>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let dimensions = i32::from(!elements.is_empty());
-    [dimensions, 1, 25].into_iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+    bytes.extend([dimensions, 1, 25].map(i32::to_be_bytes).concat());
     if dimensions == 1 {
-        [i32::try_from(elements.len()).unwrap(), lower]
-            .into_iter()
-            .for_each(|number| bytes.extend(number.to_be_bytes()));
+        bytes.extend([i32::try_from(elements.len()).unwrap(), lower].map(i32::to_be_bytes).concat());
     }
     texts(&mut bytes, elements);
     bytes

@@ -43,16 +43,13 @@ pub(crate) fn push_text(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), Cell
             }
             CellKind::Text.text(&key, keys)?;
             std::mem::swap(&mut before, &mut key);
-            let after = match after.strip_prefix(b"\"") {
-                Some(quoted) => {
-                    let after = unquote(quoted, &mut value).ok_or(TEXT)?;
-                    push_value(Some(&value), values)?;
-                    after
-                }
-                None => {
-                    push_value(None, values)?;
-                    after.strip_prefix(b"NULL").ok_or(TEXT)?
-                }
+            let after = if let Some(quoted) = after.strip_prefix(b"\"") {
+                let after = unquote(quoted, &mut value).ok_or(TEXT)?;
+                push_value(Some(&value), values)?;
+                after
+            } else {
+                push_value(None, values)?;
+                after.strip_prefix(b"NULL").ok_or(TEXT)?
             };
             rest = match after.strip_prefix(b", ") {
                 Some([]) => return Err(TEXT),
@@ -71,13 +68,11 @@ fn follows(key: &[u8], before: Option<&[u8]>) -> bool {
 }
 
 fn push_value(value: Option<&[u8]>, out: &mut ColumnBuffer) -> Result<(), CellError> {
-    match value {
-        Some(text) => CellKind::Text.text(text, out),
-        None => {
-            out.push_null();
-            Ok(())
-        }
-    }
+    let Some(text) = value else {
+        out.push_null();
+        return Ok(());
+    };
+    CellKind::Text.text(text, out)
 }
 
 fn number(bytes: &[u8]) -> Result<(i32, &[u8]), CellError> {

@@ -61,9 +61,12 @@ fn a_digest_tells_every_value_apart_but_the_nans() {
 #[test]
 fn lists_and_maps_differ_where_any_part_does() {
     let schema = schema(vec![column("a", ColumnType::String.list()), column("m", ColumnType::Map)], &[]);
-    let push = |out: &mut ColumnBuffer, text: Option<&str>| match text {
-        Some(text) => out.push_str(text),
-        None => Ok(out.push_null()),
+    let push = |out: &mut ColumnBuffer, text: Option<&str>| {
+        let Some(text) = text else {
+            out.push_null();
+            return Ok(());
+        };
+        out.push_str(text)
     };
     let lists: [Option<&[Option<&str>]>; 9] = [
         None,

@@ -67,7 +67,9 @@ pub(crate) fn push_vector(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), Ce
         return Err(malformed("a VECTOR of 4 bytes a number"));
     }
     out.push_list(|elements| {
-        numbers.iter().for_each(|number| elements.push_f32(f32::from_le_bytes(*number)));
+        for number in numbers {
+            elements.push_f32(f32::from_le_bytes(*number));
+        }
         Ok(())
     })
 }

@@ -251,7 +251,9 @@ impl WrittenType {
             ("float", [..=24]) | ("time" | "datetime" | "timestamp", [0]) | ("year", [] | [4]) => self.numbers.clear(),
             ("float", [_]) => *self = Self { unsigned: self.unsigned, zerofill: self.zerofill, ..Self::of("double") },
             ("varchar" | "varbinary", [length]) if length.saturating_mul(width) <= LONGEST_ROW => {}
-            ("varchar" | "varbinary" | "year", _) => return not_known(self),
+            ("vector", []) if flavour == Flavour::MySql => self.numbers = vec![VECTOR_NUMBERS],
+            ("vector", [_]) => {}
+            ("varchar" | "varbinary" | "year" | "vector", _) => return not_known(self),
             ("text" | "blob", [length]) => {
                 let bytes = u64::from(*length) * u64::from(width);
                 let sized = SIZES.iter().find(|(_, size)| bytes <= *size);
@@ -259,9 +261,6 @@ impl WrittenType {
                 (self.base, self.numbers) = (format!("{size}{}", self.base), Vec::new());
             }
             ("enum" | "set", _) if self.labels.is_empty() => return not_known(self),
-            ("vector", []) if flavour == Flavour::MySql => self.numbers = vec![VECTOR_NUMBERS],
-            ("vector", [_]) => {}
-            ("vector", _) => return not_known(self),
             ("uuid" | "inet4" | "inet6", _) if flavour == Flavour::MySql => return not_known(self),
             _ => {}
         }
