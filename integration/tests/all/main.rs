@@ -13,6 +13,7 @@ mod changes;
 mod chosen_types;
 mod commands;
 mod crash_suite;
+mod documented_types;
 mod first_steps;
 mod foreign_writers;
 mod identities;
