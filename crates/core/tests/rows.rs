@@ -323,11 +323,15 @@ fn memory_is_counted_with_what_is_in_the_cells_and_given_back_with_them() {
     assert_eq!(rows.bytes(), 0);
     append(&mut rows, 1, RowOp::Insert);
     // The operation, and the cells in the order of the types; text and bytes with their offsets.
-    let first = 1 + 4 + 1 + 8 + 4 + 8 + 16 + (4 + "row 1".len()) + (4 + 4) + 4 + 8 + 8 + 8 + 16;
+    let single = 1 + 4 + 1 + 8 + 4 + 8 + 16 + (4 + "row 1".len()) + (4 + 4) + 4 + 8 + 8 + 8 + 16;
+    // Lists and maps have offsets of their own, beside those of what is in them; here one NULL each, under one key.
+    let offsets = 4 + 4 + 4 + 4;
+    let first = single + offsets + 4 + 4 + 1 + (4 + "key 0".len() + 4);
     assert_eq!(rows.bytes(), first);
     let mark = rows.mark();
     append(&mut rows, 22, RowOp::UpdateFrom);
-    let second = first + "2".len() + 4;
+    // Two elements, the latter of them no NULL.
+    let second = first + "2".len() + 4 + (4 + 4 + "row 1".len() + 1);
     assert_eq!(rows.bytes(), first + second, "an old key beside the image");
     let tail = rows.split_off(mark);
     assert_eq!((rows.bytes(), tail.bytes()), (first, second));
@@ -336,7 +340,7 @@ fn memory_is_counted_with_what_is_in_the_cells_and_given_back_with_them() {
     rows.truncate(mark);
     assert_eq!(rows.bytes(), first);
     append(&mut rows, 6, RowOp::Update);
-    let null = "row 1".len() + 4;
+    let null = "row 1".len() + 4 + (first - single - offsets);
     assert_eq!(
         rows.bytes(),
         2 * first - null + LEFT_ALONE.len() * size_of::<Unchanged>(),
