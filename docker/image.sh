@@ -6,8 +6,8 @@
 #   docker/image.sh image SUITE    the same root as a container image; prints its tag
 #   docker/image.sh clean          removes every root (not the images)
 #
-# SUITE is bookworm (Postgres 15, MariaDB 10.11), trixie (Postgres 17, MariaDB 11.8) or sid (Postgres 18, MySQL 9). Building
-# takes about a minute a suite, as root. Archive, proxy and keys are those this machine's apt already uses; signatures are
+# SUITE is bookworm (Postgres 15, MariaDB 10.11), trixie (Postgres 17, MariaDB 11.8) or sid (Postgres 18, MySQL 9); the
+# latter two have pgvector, of which bookworm has none. Building takes about a minute a suite, as root. Archive, proxy and keys are those this machine's apt already uses; signatures are
 # always verified. A root's name carries a digest of what it is made of, so that checkouts of different recipes share a
 # cache without pulling each other's servers down.
 #
@@ -32,11 +32,11 @@ suite_contents() {
             probes="/usr/lib/postgresql/15/bin/postgres /usr/sbin/mariadbd /usr/bin/mariadb /usr/bin/mariadb-binlog"
             ;;
         trixie)
-            packages=postgresql-17,mariadb-server-core,mariadb-client
+            packages=postgresql-17,postgresql-17-pgvector,mariadb-server-core,mariadb-client
             probes="/usr/lib/postgresql/17/bin/postgres /usr/sbin/mariadbd /usr/bin/mariadb /usr/bin/mariadb-binlog"
             ;;
         sid)
-            packages=postgresql-18,mysql-server-core,mysql-client
+            packages=postgresql-18,postgresql-18-pgvector,mysql-server-core,mysql-client
             probes="/usr/lib/postgresql/18/bin/postgres /usr/sbin/mysqld /usr/bin/mysql /usr/bin/mysqlbinlog"
             ;;
         *) die "no suite named \"$1\"; there are bookworm, trixie and sid" ;;

@@ -1,5 +1,5 @@
 """One text for one value, whichever reader read it: the text Postgres gives for `value::text`.
-(Lists stay lists, of such texts.)
+(Lists stay lists, of such texts; maps become lists of their pairs of key and value.)
 
 Readers hand over numbers that lose nothing on the way (days, microseconds, bytes, decimals), never text or dates of
 their own making: Python's dates end at the years 1 and 9999, and each engine formats differently. The kind says what
@@ -14,11 +14,14 @@ DAY_US = 86_400_000_000
 
 
 def text(kind, value):
-    """The canonical text of a value, None for NULL. `kind` is a word of KINDS, a function, or ("list", kind)."""
+    """The canonical text of a value, None for NULL. `kind` is a word of KINDS, a function, ("list", kind), or ("map", kind, kind)
+    where the value is a list of pairs."""
     if value is None:
         return None
     if callable(kind):
         return kind(value)
+    if isinstance(kind, tuple) and kind[0] == "map":
+        return [[text(part, item) for part, item in zip(kind[1:], pair, strict=True)] for pair in value]
     if isinstance(kind, tuple):
         return [text(kind[1], item) for item in value]
     return KINDS[kind](value)

@@ -58,12 +58,24 @@ def plan(kind, expression):
     if name in ("list", "array"):
         inner, inner_kind = plan(kind.children[0][1], "x")
         return f"list_transform({expression}, lambda x: {inner})", ("list", inner_kind)
+    if name == "map":
+        (_, key), (_, value) = kind.children
+        parts, kinds = zip(*(plan(part, f"x.{name}") for name, part in (("key", key), ("value", value))), strict=True)
+        pairs = f"list_transform(map_entries({expression}), lambda x: {{'key': {parts[0]}, 'value': {parts[1]}}})"
+        return pairs, ("map", *kinds)
     if name in COUNTED:
         counted, template = COUNTED[name]
         return template.format(expression), counted
     if name in PLAIN:
         return expression, PLAIN[name]
     raise TypeError(f"no canonical text for DuckDB's type {kind}")
+
+
+def _pairs(kind, value):
+    """What Python gets for a list of structs, as pairs."""
+    if value is not None and isinstance(kind, tuple) and kind[0] == "map":
+        return [tuple(entry.values()) for entry in value]
+    return value
 
 
 def identifier(name):
@@ -89,7 +101,7 @@ def main():
         names = ", ".join(f"c{at}" for at in range(len(kinds)))
         outer = f"select {', '.join(sql for sql, _ in planned)} from ({sql.rstrip().rstrip(';')}) q({names})"
         rows = connection.execute(outer).fetchall()
-        texts = [[canonical.text(kind, value) for (_, kind), value in zip(planned, row, strict=True)] for row in rows]
+        texts = [[canonical.text(kind, _pairs(kind, value)) for (_, kind), value in zip(planned, row, strict=True)] for row in rows]
         for name in tables:
             connection.execute(f"drop view {identifier(name)}")
         return columns, texts

@@ -64,6 +64,9 @@ def plan(kind, column):
     if isinstance(kind, types.ArrayType):
         inner_kind = plan(kind.elementType, functions.lit(None))[1]
         return functions.transform(column, lambda x: plan(kind.elementType, x)[0]), ("list", inner_kind)
+    if isinstance(kind, types.MapType):
+        kinds = [plan(part, functions.lit(None))[1] for part in (kind.keyType, kind.valueType)]
+        return functions.map_entries(column), ("map", *kinds)
     if isinstance(kind, types.DateType):
         return functions.unix_date(column), "date"
     if isinstance(kind, types.TimestampType):

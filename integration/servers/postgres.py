@@ -49,7 +49,8 @@ class Program:
             raise Failure(f"no Postgres {version} among the test servers; there are {', '.join(SUITES)}")
         self.version = version
         self.suite = SUITES[version]
-        self.image = f"postgres:{version}"
+        # The official image, and where tests want it the one that is made of it with pgvector.
+        self.image = f"postgres:{version}" if version == "15" else f"pgvector/pgvector:pg{version}"
         self.bin = f"/usr/lib/postgresql/{version}/bin"
 
 

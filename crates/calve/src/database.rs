@@ -150,13 +150,15 @@ impl Database {
         }
     }
 
-    /// Begins to read a table for a comparison.
-    pub(crate) async fn witness(&self, table: &TableName) -> Result<Witness> {
+    /// Begins to read a table for a comparison with the rows of this schema.
+    pub(crate) async fn witness(&self, recorded: &TableSchema) -> Result<Witness> {
         Ok(match self {
             Self::Postgres(settings) => {
-                Witness::Postgres(Box::new(calve_postgres::TableWitness::open(settings, table).await?))
+                Witness::Postgres(Box::new(calve_postgres::TableWitness::open(settings, recorded).await?))
             }
-            Self::MySql(settings) => Witness::MySql(Box::new(calve_mysql::TableWitness::open(settings, table).await?)),
+            Self::MySql(settings) => {
+                Witness::MySql(Box::new(calve_mysql::TableWitness::open(settings, &recorded.table).await?))
+            }
         })
     }
 }

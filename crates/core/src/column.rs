@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float32Array,
-    Float64Array, Int32Array, Int64Array, StringArray, Time64MicrosecondArray, TimestampMicrosecondArray,
+    Float64Array, Int32Array, Int64Array, ListArray, MapArray, StringArray, StructArray, Time64MicrosecondArray,
+    TimestampMicrosecondArray,
 };
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::DataType;
 
 use crate::ColumnType;
 
-/// The variable-length part of a column would pass 2 GiB, which its 32-bit offsets cannot address.
+/// The variable-length part of a column would pass 2 GiB, or its lists as many elements, which 32-bit offsets cannot address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a column of one buffer would hold more than 2 GiB")]
 pub struct BufferFull;
@@ -44,6 +46,22 @@ pub enum Values {
         /// All cells, one after the other.
         data: Vec<u8>,
     },
+    /// [`ColumnType::List`]: cell i is the elements from `offsets[i]` to `offsets[i + 1]`.
+    List {
+        /// One more than there are cells; the first is 0.
+        offsets: Vec<i32>,
+        /// Those of all cells, one after the other.
+        elements: Box<ColumnBuffer>,
+    },
+    /// [`ColumnType::Map`]: cell i is the entries from `offsets[i]` to `offsets[i + 1]`.
+    Map {
+        /// One more than there are cells; the first is 0.
+        offsets: Vec<i32>,
+        /// Those of all cells, one after the other; none is NULL.
+        keys: Box<ColumnBuffer>,
+        /// One for each key.
+        values: Box<ColumnBuffer>,
+    },
 }
 
 /// A growing column of one [`ColumnType`].
@@ -59,7 +77,7 @@ pub struct ColumnBuffer {
 impl ColumnBuffer {
     /// An empty column.
     pub fn new(ty: ColumnType) -> Self {
-        let values = match ty {
+        let values = match &ty {
             ColumnType::Boolean => Values::Boolean(BooleanBufferBuilder::new(0)),
             ColumnType::Int | ColumnType::Date => Values::Int32(Vec::new()),
             ColumnType::Long | ColumnType::Time | ColumnType::Timestamp | ColumnType::TimestampTz => {
@@ -70,6 +88,13 @@ impl ColumnBuffer {
             ColumnType::Decimal { .. } => Values::Decimal(Vec::new()),
             ColumnType::Uuid => Values::Uuid(Vec::new()),
             ColumnType::String | ColumnType::Binary => Values::Bytes { offsets: vec![0], data: Vec::new() },
+            ColumnType::List(element) => {
+                Values::List { offsets: vec![0], elements: Box::new(Self::new((**element).clone())) }
+            }
+            ColumnType::Map => {
+                let texts = || Box::new(Self::new(ColumnType::String));
+                Values::Map { offsets: vec![0], keys: texts(), values: texts() }
+            }
         };
         Self { ty, values, validity: None, len: 0 }
     }
@@ -104,7 +129,9 @@ impl ColumnBuffer {
     pub(crate) fn cell_width(&self) -> usize {
         match &self.values {
             Values::Boolean(_) => 1,
-            Values::Int32(_) | Values::Float32(_) | Values::Bytes { .. } => 4,
+            Values::Int32(_) | Values::Float32(_) | Values::Bytes { .. } | Values::List { .. } | Values::Map { .. } => {
+                4
+            }
             Values::Int64(_) | Values::Float64(_) => 8,
             Values::Decimal(_) | Values::Uuid(_) => 16,
         }
@@ -114,8 +141,15 @@ impl ColumnBuffer {
     pub(crate) fn varying_bytes(&self) -> Option<usize> {
         match &self.values {
             Values::Bytes { data, .. } => Some(data.len()),
+            Values::List { elements, .. } => Some(elements.bytes()),
+            Values::Map { keys, values, .. } => Some(keys.bytes() + values.bytes()),
             _ => None,
         }
+    }
+
+    /// Bytes of memory that all cells use.
+    fn bytes(&self) -> usize {
+        self.len * self.cell_width() + self.varying_bytes().unwrap_or(0)
     }
 
     #[inline]
@@ -136,7 +170,9 @@ impl ColumnBuffer {
             Values::Float64(v) => v.push(0.0),
             Values::Decimal(v) => v.push(0),
             Values::Uuid(v) => v.extend_from_slice(&[0; 16]),
-            Values::Bytes { offsets, .. } => offsets.push(*offsets.last().expect("offsets begin with 0")),
+            Values::Bytes { offsets, .. } | Values::List { offsets, .. } | Values::Map { offsets, .. } => {
+                offsets.push(*offsets.last().expect("offsets begin with 0"));
+            }
         }
         let len = self.len;
         let bits = self.validity.get_or_insert_with(|| {
@@ -245,6 +281,51 @@ impl ColumnBuffer {
         Ok(())
     }
 
+    /// Appends a list to a [`ColumnType::List`] column: the elements that `append` pushes. None of them stays where it fails.
+    ///
+    /// # Errors
+    /// Those of `append`, and [`BufferFull`].
+    pub fn push_list<E: From<BufferFull>>(&mut self, append: impl FnOnce(&mut Self) -> Result<(), E>) -> Result<(), E> {
+        let Values::List { offsets, elements } = &mut self.values else { self.mismatch("a list") };
+        let before = elements.len;
+        match append(elements).and_then(|()| Ok(i32::try_from(elements.len).map_err(|_| BufferFull)?)) {
+            Ok(end) => offsets.push(end),
+            Err(error) => {
+                elements.truncate(before);
+                return Err(error);
+            }
+        }
+        self.pushed();
+        Ok(())
+    }
+
+    /// Appends a map to a [`ColumnType::Map`] column: the keys and the values that `append` pushes, as many of the one as of the
+    /// other and no key twice. None of them stays where it fails.
+    ///
+    /// # Errors
+    /// Those of `append`, and [`BufferFull`].
+    ///
+    /// # Panics
+    /// When a key lacks its value, or is NULL: a decoder that does this is wrong.
+    pub fn push_map<E: From<BufferFull>>(
+        &mut self,
+        append: impl FnOnce(&mut Self, &mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Values::Map { offsets, keys, values } = &mut self.values else { self.mismatch("a map") };
+        let before = keys.len;
+        match append(keys, values).and_then(|()| Ok(i32::try_from(keys.len).map_err(|_| BufferFull)?)) {
+            Ok(end) => offsets.push(end),
+            Err(error) => {
+                keys.truncate(before);
+                values.truncate(before);
+                return Err(error);
+            }
+        }
+        assert!(keys.len == values.len && keys.validity.is_none(), "a map was pushed whose keys have not each a value");
+        self.pushed();
+        Ok(())
+    }
+
     #[cold]
     fn mismatch(&self, pushed: &str) -> ! {
         unreachable!("a decoder pushed {pushed} into a column of {:?}: plans are made from the column's type", self.ty)
@@ -265,9 +346,16 @@ impl ColumnBuffer {
             Values::Uuid(v) => v.truncate(len * 16),
             Values::Bytes { offsets, data } => {
                 offsets.truncate(len + 1);
-                data.truncate(
-                    usize::try_from(*offsets.last().expect("offsets begin with 0")).expect("offsets are not negative"),
-                );
+                data.truncate(last_offset(offsets));
+            }
+            Values::List { offsets, elements } => {
+                offsets.truncate(len + 1);
+                elements.truncate(last_offset(offsets));
+            }
+            Values::Map { offsets, keys, values } => {
+                offsets.truncate(len + 1);
+                keys.truncate(last_offset(offsets));
+                values.truncate(last_offset(offsets));
             }
         }
         if let Some(bits) = &mut self.validity {
@@ -293,10 +381,19 @@ impl ColumnBuffer {
             Values::Decimal(v) => Values::Decimal(v.split_off(at)),
             Values::Uuid(v) => Values::Uuid(v.split_off(at * 16)),
             Values::Bytes { offsets, data } => {
-                let first = offsets[at];
-                Values::Bytes {
-                    offsets: offsets[at..].iter().map(|offset| offset - first).collect(),
-                    data: data.split_off(usize::try_from(first).expect("offsets are not negative")),
+                let (offsets, first) = offsets_from(offsets, at);
+                Values::Bytes { offsets, data: data.split_off(first) }
+            }
+            Values::List { offsets, elements } => {
+                let (offsets, first) = offsets_from(offsets, at);
+                Values::List { offsets, elements: Box::new(elements.split_off(first)) }
+            }
+            Values::Map { offsets, keys, values } => {
+                let (offsets, first) = offsets_from(offsets, at);
+                Values::Map {
+                    offsets,
+                    keys: Box::new(keys.split_off(first)),
+                    values: Box::new(values.split_off(first)),
                 }
             }
         };
@@ -309,6 +406,16 @@ impl ColumnBuffer {
     pub fn into_array(self) -> ArrayRef {
         let nulls = self.validity.map(|mut bits| NullBuffer::new(bits.finish())).filter(|nulls| nulls.null_count() > 0);
         match (self.ty, self.values) {
+            (ty, Values::List { offsets, elements }) => {
+                let DataType::List(element) = ty.arrow_type() else { unreachable!("a list is a list to Arrow") };
+                Arc::new(ListArray::new(element, OffsetBuffer::new(offsets.into()), elements.into_array(), nulls))
+            }
+            (ty, Values::Map { offsets, keys, values }) => {
+                let DataType::Map(entry, _) = ty.arrow_type() else { unreachable!("a map is a map to Arrow") };
+                let DataType::Struct(parts) = entry.data_type() else { unreachable!("entries have two parts") };
+                let entries = StructArray::new(parts.clone(), vec![keys.into_array(), values.into_array()], None);
+                Arc::new(MapArray::new(entry, OffsetBuffer::new(offsets.into()), entries, nulls, false))
+            }
             (ColumnType::Boolean, Values::Boolean(mut bits)) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
             (ColumnType::Int, Values::Int32(v)) => Arc::new(Int32Array::new(v.into(), nulls)),
             (ColumnType::Date, Values::Int32(v)) => Arc::new(Date32Array::new(v.into(), nulls)),
@@ -336,6 +443,18 @@ impl ColumnBuffer {
             (ty, _) => unreachable!("a column of {ty:?} holds values of another type"),
         }
     }
+}
+
+/// Where the last cell ends.
+fn last_offset(offsets: &[i32]) -> usize {
+    usize::try_from(*offsets.last().expect("offsets begin with 0")).expect("offsets are not negative")
+}
+
+/// The offsets of the cells from `at` on, in a column of their own, and where the first of them begins in this one.
+fn offsets_from(offsets: &[i32], at: usize) -> (Vec<i32>, usize) {
+    let first = offsets[at];
+    let first_index = usize::try_from(first).expect("offsets are not negative");
+    (offsets[at..].iter().map(|offset| offset - first).collect(), first_index)
 }
 
 /// The bits from `at` on, as a builder of their own.

@@ -39,6 +39,7 @@ impl ColumnType {
             (Self::Decimal { precision, scale }, Self::Decimal { precision: wider, scale: same }) => {
                 precision <= wider && scale == same
             }
+            (Self::List(element), Self::List(wider)) => element.widens_to(wider),
             _ => self == other,
         }
     }
@@ -164,6 +165,12 @@ mod tests {
             (decimal(18, 2), decimal(9, 2), false),
             (ColumnType::Date, ColumnType::Timestamp, false),
             (ColumnType::Uuid, ColumnType::Uuid, true),
+            (ColumnType::Int.list(), ColumnType::Long.list(), true),
+            (ColumnType::Long.list(), ColumnType::Int.list(), false),
+            (ColumnType::Int.list(), ColumnType::Int, false),
+            (ColumnType::String, ColumnType::String.list(), false),
+            (ColumnType::Map, ColumnType::Map, true),
+            (ColumnType::Map, ColumnType::String, false),
         ] {
             assert_eq!(from.widens_to(&to), widens, "{from:?} to {to:?}");
         }

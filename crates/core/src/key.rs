@@ -18,6 +18,7 @@ pub fn encode_key<'a>(columns: impl Iterator<Item = &'a ColumnBuffer>, row: usiz
             Values::Decimal(v) => part(out, &v[row].to_le_bytes()),
             Values::Uuid(v) => part(out, &v[row * 16..row * 16 + 16]),
             Values::Bytes { offsets, data } => part(out, &data[index(offsets[row])..index(offsets[row + 1])]),
+            Values::List { .. } | Values::Map { .. } => unreachable!("a table with such a key is refused"),
         }
     }
 }
@@ -42,6 +43,7 @@ pub fn decode_key(schema: &TableSchema, mut bytes: &[u8]) -> Option<Vec<ColumnBu
             ColumnType::Uuid => out.push_uuid(cell.try_into().ok()?),
             ColumnType::String => out.push_str(std::str::from_utf8(cell).ok()?).ok()?,
             ColumnType::Binary => out.push_bytes(cell).ok()?,
+            ColumnType::List(_) | ColumnType::Map => return None,
         }
         columns.push(out);
     }

@@ -40,7 +40,42 @@ pub fn cell_text(column: &ColumnBuffer, row: usize) -> Option<String> {
                 _ => String::from_utf8(bytes.to_vec()).ok()?,
             }
         }
+        Values::List { offsets, elements } => {
+            let shown =
+                cells_of(offsets, row)?.map(|at| cell_text(elements, at).map_or_else(null, |text| quoted(&text)));
+            format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
+        }
+        Values::Map { offsets, keys, values } => {
+            let always = |text: String| format!("\"{}\"", escaped(&text));
+            let entry = |at| {
+                Some(format!("{}=>{}", always(cell_text(keys, at)?), cell_text(values, at).map_or_else(null, always)))
+            };
+            cells_of(offsets, row)?.map(entry).collect::<Option<Vec<_>>>()?.join(", ")
+        }
     })
+}
+
+/// Where the parts of a list are.
+fn cells_of(offsets: &[i32], row: usize) -> Option<std::ops::Range<usize>> {
+    let offset = |index: usize| offsets.get(index).and_then(|offset| usize::try_from(*offset).ok());
+    Some(offset(row)?..offset(row + 1)?)
+}
+
+fn null() -> String {
+    "NULL".to_owned()
+}
+
+/// An element of an array as `array_out` writes it: in quotes where it would not be read back otherwise.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| !matches!(c, '"' | '\\' | '{' | '}' | ',') && !c.is_ascii_whitespace() && c != '\u{b}';
+    if !text.is_empty() && !text.eq_ignore_ascii_case("null") && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("\"{}\"", escaped(text))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', "\\\"")
 }
 
 /// A key as people read it: `id = 5, region = 'eu'`, long texts cut. `columns` are those of the key, in its order, and the key
@@ -124,6 +159,38 @@ mod tests {
     use std::sync::Arc;
 
     type Push<'a> = &'a dyn Fn(&mut ColumnBuffer);
+
+    #[test]
+    fn lists_and_maps_are_shown_as_postgres_writes_them() {
+        let mut list = ColumnBuffer::new(ColumnType::String.list());
+        for elements in [
+            vec![Some("a"), None, Some("null"), Some(""), Some("b c"), Some(r#"d"\"#), Some("{e,}"), Some("ü")],
+            vec![],
+        ] {
+            let push = |out: &mut ColumnBuffer| {
+                elements.iter().try_for_each(|element| {
+                    let Some(text) = element else {
+                        out.push_null();
+                        return Ok(());
+                    };
+                    out.push_str(text)
+                })
+            };
+            list.push_list(push).unwrap();
+        }
+        list.push_null();
+        let texts: Vec<_> = (0..4).map(|row| cell_text(&list, row)).collect();
+        let first = r#"{a,NULL,"null","","b c","d\"\\","{e,}",ü}"#;
+        assert_eq!(texts, [Some(first.to_owned()), Some("{}".to_owned()), None, None]);
+        let mut map = ColumnBuffer::new(ColumnType::Map);
+        map.push_map(|keys, values| {
+            keys.push_str("a\"").and_then(|()| values.push_str("1"))?;
+            values.push_null();
+            keys.push_str("b")
+        })
+        .unwrap();
+        assert_eq!(cell_text(&map, 0).unwrap(), r#""a\""=>"1", "b"=>NULL"#);
+    }
 
     #[test]
     fn keys_are_shown_as_people_write_them() {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 /// A table of the source, by schema (namespace, database) and name, both exactly as the source stores them.
@@ -103,6 +104,10 @@ pub enum ColumnType {
     TimestampTz,
     /// 16 bytes in network order.
     Uuid,
+    /// Elements of one type in their order, each of which may be NULL. The element is neither a list nor a map.
+    List(Box<ColumnType>),
+    /// Texts by text. A value may be NULL, a key may not.
+    Map,
 }
 
 impl ColumnType {
@@ -123,12 +128,30 @@ impl ColumnType {
             Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
             Self::TimestampTz => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
             Self::Uuid => DataType::FixedSizeBinary(16),
+            Self::List(element) => DataType::List(Arc::new(Field::new("element", element.arrow_type(), true))),
+            Self::Map => {
+                let key = Field::new("key", DataType::Utf8, false);
+                let entry = Fields::from(vec![key, Field::new("value", DataType::Utf8, true)]);
+                DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entry), false)), false)
+            }
         }
     }
 
-    /// Whether values of this type may be part of a key. Floating-point keys are refused: equality on them is not identity.
-    pub fn can_be_key(&self) -> bool {
-        !matches!(self, Self::Float | Self::Double)
+    /// A list of this.
+    #[must_use]
+    pub fn list(self) -> Self {
+        Self::List(Box::new(self))
+    }
+
+    /// Why values of this type cannot be part of a key, None where they can: of floating-point numbers equality is not identity, and by lists and maps
+    /// Iceberg deletes no rows.
+    pub fn no_key_because(&self) -> Option<&'static str> {
+        match self {
+            Self::Float | Self::Double => Some("floating-point numbers cannot tell rows apart"),
+            Self::List(_) => Some("lists cannot tell rows apart in Iceberg"),
+            Self::Map => Some("maps cannot tell rows apart in Iceberg"),
+            _ => None,
+        }
     }
 }
 
@@ -149,12 +172,24 @@ pub struct NativeType {
     /// `not null`, `auto_increment`, `generated`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<String>,
+    /// Of an array, what its elements are (Postgres).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<NativeElement>,
+}
+
+/// The type of the elements of an array, as the source knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NativeElement {
+    /// The source's own number of the type, under any domain (Postgres: `pg_type.oid`).
+    pub id: u32,
+    /// What stands between elements in the array's text (Postgres: `pg_type.typdelim`).
+    pub delimiter: char,
 }
 
 impl NativeType {
     /// A type without a character set of its own.
     pub fn new(id: u32, modifier: i32, name: impl Into<String>) -> Self {
-        Self { id, modifier, name: name.into(), character_set: None, attributes: Vec::new() }
+        Self { id, modifier, name: name.into(), character_set: None, attributes: Vec::new(), element: None }
     }
 }
 

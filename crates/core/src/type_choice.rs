@@ -32,6 +32,8 @@ impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Decimal { precision, scale } => write!(f, "decimal({precision},{scale})"),
+            Self::List(element) => write!(f, "list<{element}>"),
+            Self::Map => f.write_str("map<string,string>"),
             other => f.write_str(NAMED.iter().find(|(_, ty)| ty == other).map_or("?", |(name, _)| name)),
         }
     }
@@ -45,10 +47,24 @@ impl FromStr for ColumnType {
         if let Some((_, ty)) = NAMED.iter().find(|(name, _)| *name == text) {
             return Ok(ty.clone());
         }
+        if text == "map<string,string>" {
+            return Ok(Self::Map);
+        }
+        if let Some(element) = text.strip_prefix("list<").and_then(|rest| rest.strip_suffix('>')) {
+            return match element.parse()? {
+                Self::List(_) | Self::Map => {
+                    Err(format!("'{text}' is no type of the lake: lists there are of single values"))
+                }
+                element => Ok(element.list()),
+            };
+        }
         let numbers = text.strip_prefix("decimal(").and_then(|rest| rest.strip_suffix(')'));
         let Some((precision, scale)) = numbers.map(|numbers| numbers.split_once(',').unwrap_or((numbers, "0"))) else {
             let names: Vec<&str> = Self::names().collect();
-            return Err(format!("'{text}' is no type of the lake; there are {} and decimal(p,s)", names.join(", ")));
+            return Err(format!(
+                "'{text}' is no type of the lake; there are {}, decimal(p,s) and lists of these, as list<int>",
+                names.join(", ")
+            ));
         };
         match (precision.trim().parse(), scale.trim().parse()) {
             (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => Ok(Self::Decimal { precision, scale }),
@@ -107,14 +123,29 @@ mod tests {
     #[test]
     fn types_are_read_as_they_are_shown() {
         let decimal = |precision, scale| ColumnType::Decimal { precision, scale };
-        for ty in NAMED.iter().map(|(_, ty)| ty.clone()).chain([decimal(1, 0), decimal(38, 38)]) {
+        for ty in NAMED.iter().map(|(_, ty)| ty.clone()).chain([
+            decimal(1, 0),
+            decimal(38, 38),
+            decimal(9, 2).list(),
+            ColumnType::Map,
+        ]) {
             assert_eq!(ty.to_string().parse(), Ok(ty));
         }
         assert_eq!("decimal( 20 , 4 )".parse(), Ok(decimal(20, 4)));
         assert_eq!("decimal(9)".parse(), Ok(decimal(9, 0)));
-        for text in
-            ["", "bigint", "decimal", "decimal(39,0)", "decimal(0,0)", "decimal(3,4)", "decimal(3,-1)", "String"]
-        {
+        for text in [
+            "",
+            "bigint",
+            "decimal",
+            "decimal(39,0)",
+            "decimal(0,0)",
+            "decimal(3,4)",
+            "decimal(3,-1)",
+            "String",
+            "list<>",
+            "list<list<int>>",
+            "list<int",
+        ] {
             assert!(text.parse::<ColumnType>().is_err(), "{text}");
         }
     }

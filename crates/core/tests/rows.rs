@@ -1,30 +1,36 @@
 //! Row buffers against a model of plain vectors: whatever is appended, taken back and split off, the arrays hold just what stands.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, TimestampMicrosecondType};
 use calve_core::{
-    Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, Substituted, TableName, TableSchema,
-    Unchanged,
+    BufferFull, Column, ColumnBuffer, ColumnType, Mark, NativeType, RowBuffer, RowOp, Substituted, TableName,
+    TableSchema, Unchanged,
 };
 
-const TYPES: [ColumnType; 13] = [
-    ColumnType::Int,
-    ColumnType::Boolean,
-    ColumnType::Long,
-    ColumnType::Float,
-    ColumnType::Double,
-    ColumnType::Decimal { precision: 38, scale: 9 },
-    ColumnType::String,
-    ColumnType::Binary,
-    ColumnType::Date,
-    ColumnType::Time,
-    ColumnType::Timestamp,
-    ColumnType::TimestampTz,
-    ColumnType::Uuid,
-];
+static TYPES: LazyLock<[ColumnType; 17]> = LazyLock::new(|| {
+    [
+        ColumnType::Int,
+        ColumnType::Boolean,
+        ColumnType::Long,
+        ColumnType::Float,
+        ColumnType::Double,
+        ColumnType::Decimal { precision: 38, scale: 9 },
+        ColumnType::String,
+        ColumnType::Binary,
+        ColumnType::Date,
+        ColumnType::Time,
+        ColumnType::Timestamp,
+        ColumnType::TimestampTz,
+        ColumnType::Uuid,
+        ColumnType::Int.list(),
+        ColumnType::String.list(),
+        ColumnType::Boolean.list(),
+        ColumnType::Map,
+    ]
+});
 
 fn schema() -> Arc<TableSchema> {
     let column = |(index, ty): (usize, &ColumnType)| Column {
@@ -63,7 +69,36 @@ fn push(column: &mut ColumnBuffer, row: i32, nullable: bool) {
         ColumnType::String => column.push_str(&format!("row {row}")).unwrap(),
         ColumnType::Binary => column.push_bytes(&row.to_le_bytes()).unwrap(),
         ColumnType::Uuid => column.push_uuid([row.to_le_bytes()[0]; 16]),
+        ColumnType::List(_) => {
+            if row % 7 == 0 {
+                // One that fails half-way leaves nothing behind.
+                let failed = column.push_list(|elements| {
+                    push_element(elements, row);
+                    Err(BufferFull)
+                });
+                assert_eq!(failed, Err(BufferFull));
+            }
+            column
+                .push_list(|elements| {
+                    (0..row % 5).for_each(|at| push_element(elements, at));
+                    Ok::<_, BufferFull>(())
+                })
+                .unwrap();
+        }
+        ColumnType::Map => column
+            .push_map(|keys, values| {
+                (0..row % 3).try_for_each(|at| {
+                    push(values, at, true);
+                    keys.push_str(&format!("key {at}"))
+                })
+            })
+            .unwrap(),
     }
+}
+
+/// Depends on the place only; every third is NULL.
+fn push_element(elements: &mut ColumnBuffer, at: i32) {
+    push(elements, at, true);
 }
 
 fn append(rows: &mut RowBuffer, row: i32, op: RowOp) {
@@ -102,7 +137,7 @@ fn check(rows: RowBuffer, expected: &[(i32, RowOp)]) {
     let (_, images, old_keys) = rows.into_parts();
     let images: Vec<_> = images.into_iter().map(ColumnBuffer::into_array).collect();
     let keys: Vec<_> = old_keys.into_iter().map(ColumnBuffer::into_array).collect();
-    for (array, ty) in images.iter().zip(&TYPES) {
+    for (array, ty) in images.iter().zip(TYPES.iter()) {
         assert_eq!(array.data_type(), &ty.arrow_type());
     }
     let with_image: Vec<i32> = expected.iter().filter(|(_, op)| op.has_image()).map(|(row, _)| *row).collect();
@@ -120,6 +155,19 @@ fn check(rows: RowBuffer, expected: &[(i32, RowOp)]) {
             assert_eq!(images[7].as_binary::<i32>().value(at), row.to_le_bytes());
             assert_eq!(images[11].as_primitive::<TimestampMicrosecondType>().value(at), i64::from(row));
             assert_eq!(images[12].as_fixed_size_binary().value(at), [row.to_le_bytes()[0]; 16]);
+            let element = |at| (at % 3 != 0).then_some(at);
+            let numbers = images[13].as_list::<i32>().value(at);
+            assert!(numbers.as_primitive::<Int32Type>().iter().eq((0..row % 5).map(element)));
+            let texts = images[14].as_list::<i32>().value(at);
+            let expected: Vec<_> = (0..row % 5).map(|at| element(at).map(|at| format!("row {at}"))).collect();
+            assert!(texts.as_string::<i32>().iter().eq(expected.iter().map(Option::as_deref)));
+            let flags = images[15].as_list::<i32>().value(at);
+            assert!(flags.as_boolean().iter().eq((0..row % 5).map(|at| element(at).map(|at| at % 2 == 0))));
+            let entries = images[16].as_map().value(at);
+            assert_eq!(entries.len(), usize::try_from(row % 3).unwrap());
+            assert!(
+                entries.column(1).as_string::<i32>().iter().eq([None, Some("row 1")].into_iter().take(entries.len()))
+            );
         }
     }
 }
@@ -275,11 +323,15 @@ fn memory_is_counted_with_what_is_in_the_cells_and_given_back_with_them() {
     assert_eq!(rows.bytes(), 0);
     append(&mut rows, 1, RowOp::Insert);
     // The operation, and the cells in the order of the types; text and bytes with their offsets.
-    let first = 1 + 4 + 1 + 8 + 4 + 8 + 16 + (4 + "row 1".len()) + (4 + 4) + 4 + 8 + 8 + 8 + 16;
+    let single = 1 + 4 + 1 + 8 + 4 + 8 + 16 + (4 + "row 1".len()) + (4 + 4) + 4 + 8 + 8 + 8 + 16;
+    // Lists and maps have offsets of their own, beside those of what is in them; here one NULL each, under one key.
+    let offsets = 4 + 4 + 4 + 4;
+    let first = single + offsets + 4 + 4 + 1 + (4 + "key 0".len() + 4);
     assert_eq!(rows.bytes(), first);
     let mark = rows.mark();
     append(&mut rows, 22, RowOp::UpdateFrom);
-    let second = first + "2".len() + 4;
+    // Two elements, the latter of them no NULL.
+    let second = first + "2".len() + 4 + (4 + 4 + "row 1".len() + 1);
     assert_eq!(rows.bytes(), first + second, "an old key beside the image");
     let tail = rows.split_off(mark);
     assert_eq!((rows.bytes(), tail.bytes()), (first, second));
@@ -288,7 +340,7 @@ fn memory_is_counted_with_what_is_in_the_cells_and_given_back_with_them() {
     rows.truncate(mark);
     assert_eq!(rows.bytes(), first);
     append(&mut rows, 6, RowOp::Update);
-    let null = "row 1".len() + 4;
+    let null = "row 1".len() + 4 + (first - single - offsets);
     assert_eq!(
         rows.bytes(),
         2 * first - null + LEFT_ALONE.len() * size_of::<Unchanged>(),

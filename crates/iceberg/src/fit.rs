@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use calve_core::{Column, Error, ErrorKind, Onto, Result, TableSchema};
-use iceberg::spec::{NestedField, NestedFieldRef, Schema};
+use iceberg::spec::{NestedField, NestedFieldRef, Schema, Type};
 
-use crate::schema::{DROPPED, build, field, iceberg_type, is_dropped, same_shape, widens};
+use crate::schema::{DROPPED, build, field, grown_type, iceberg_type, is_dropped, same_shape};
 
 /// How a source schema relates to a table's present one.
 #[derive(Debug, PartialEq)]
@@ -52,9 +52,14 @@ impl<'a> Fitting<'a> {
     fn replaced(&self, next_id: &mut dyn FnMut() -> i32) -> Result<Vec<NestedFieldRef>> {
         let mut fields = Vec::with_capacity(self.source.columns.len());
         for column in &self.source.columns {
-            let ty = iceberg_type(&self.source.table, column)?;
-            let present = self.present(&column.name).filter(|present| widens(&present.field_type, &ty));
-            fields.push(field(self.source, column, present.map_or_else(&mut *next_id, |present| present.id))?);
+            let table = &self.source.table;
+            let present = self.present(&column.name);
+            let grown = present.map(|present| grown_type(table, column, &present.field_type)).transpose()?.flatten();
+            let (id, ty) = match present.zip(grown) {
+                Some((present, ty)) => (present.id, ty),
+                None => (next_id(), iceberg_type(table, column, None, next_id)?),
+            };
+            fields.push(field(self.source, column, id, ty));
         }
         for present in self.current.as_struct().fields() {
             let named = self.source.columns.iter().chain(self.stamped.iter().flat_map(|s| &s.columns));
@@ -73,15 +78,17 @@ impl<'a> Fitting<'a> {
         for column in &self.source.columns {
             let present = self.present_of(column)?;
             kept.extend(present.map(|present| present.id));
-            fields.push(match present {
-                Some(present) => {
-                    let required = present.required && (self.in_key(column) || !column.nullable);
-                    let renewed = self.renewed(column, present.id, required)?;
-                    let described = |doc: &String| renewed.clone().with_doc(doc);
-                    Arc::new(present.doc.as_ref().map_or_else(|| renewed.clone(), described))
-                }
-                None => Arc::new(self.renewed(column, next_id(), false)?),
-            });
+            let Some(present) = present else {
+                let id = next_id();
+                let ty = iceberg_type(&self.source.table, column, None, next_id)?;
+                fields.push(Arc::new(NestedField::new(id, &column.name, ty, false)));
+                continue;
+            };
+            let required = present.required && (self.in_key(column) || !column.nullable);
+            let ty = self.grown(column, present)?;
+            let renewed = NestedField::new(present.id, &column.name, ty, required);
+            let described = |doc: &String| renewed.clone().with_doc(doc);
+            fields.push(Arc::new(present.doc.as_ref().map_or_else(|| renewed.clone(), described)));
         }
         for present in self.current.as_struct().fields() {
             if kept.contains(&present.id) {
@@ -118,11 +125,14 @@ impl<'a> Fitting<'a> {
                 return Err(self.changed_there(&format!("column \"{before}\" was dropped or renamed")));
             }
         };
-        let ty = iceberg_type(&self.source.table, column)?;
-        if !widens(&present.field_type, &ty) {
-            return Err(self.changed_there(&format!("column \"{}\" is {}", present.name, present.field_type)));
-        }
+        self.grown(column, present)?;
         Ok(Some(present))
+    }
+
+    /// The type under which a column's values go on in their field.
+    fn grown(&self, column: &Column, present: &NestedFieldRef) -> Result<Type> {
+        grown_type(&self.source.table, column, &present.field_type)?
+            .ok_or_else(|| self.changed_there(&format!("column \"{}\" is {}", present.name, present.field_type)))
     }
 
     fn present(&self, name: &str) -> Option<&'a NestedFieldRef> {
@@ -131,10 +141,6 @@ impl<'a> Fitting<'a> {
 
     fn in_key(&self, column: &Column) -> bool {
         self.source.key_columns().any(|key| key.name == column.name)
-    }
-
-    fn renewed(&self, column: &Column, id: i32, required: bool) -> Result<NestedField> {
-        Ok(NestedField::new(id, &column.name, iceberg_type(&self.source.table, column)?, required))
     }
 
     /// A field of somebody else's stays as it is.
@@ -172,7 +178,7 @@ fn has_name(schema: &TableSchema, name: &str) -> bool {
 mod tests {
     use arrow_schema::SchemaRef;
     use calve_core::{ColumnType, NativeType, TableName};
-    use iceberg::spec::{PrimitiveType, Type};
+    use iceberg::spec::PrimitiveType;
     use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
     use super::*;
@@ -211,6 +217,44 @@ mod tests {
             Fit::Evolved(schema) => *schema,
             Fit::Present => panic!("it changed"),
         }
+    }
+
+    #[test]
+    fn what_is_inside_of_a_column_keeps_its_id() {
+        let list = |id, name, ty: ColumnType| column(id, name, ty.list(), true);
+        let source = table(vec![column(1, "id", ColumnType::Long, false), list(2, "a", ColumnType::Int)]);
+        let current = new_schema(&source).unwrap();
+        let name = |schema: &Schema, id| schema.name_by_field_id(id).unwrap_or("-").to_owned();
+        for onto in [Onto::Load, Onto::Table] {
+            assert_eq!(fit(&source, &current, Some(&source), 3, onto).unwrap(), Fit::Present);
+            let grown = table(vec![
+                column(1, "id", ColumnType::Long, false),
+                list(2, "b", ColumnType::Long),
+                column(3, "m", ColumnType::Map, true),
+                list(4, "c", ColumnType::Date),
+            ]);
+            let grown = if onto == Onto::Load {
+                let mut named = grown;
+                named.columns[1].name = "a".to_owned();
+                named
+            } else {
+                grown
+            };
+            let schema = evolved(&grown, &current, &source, onto);
+            let renamed = &grown.columns[1].name;
+            let names: Vec<_> = (2..=8).map(|id| name(&schema, id)).collect();
+            let (column, element) = (renamed.clone(), format!("{renamed}.element"));
+            assert_eq!(names, [&column, &element, "m", "m.key", "m.value", "c", "c.element"], "{onto:?}");
+            assert_eq!(schema.field_by_id(3).unwrap().field_type.to_string(), "long");
+        }
+        // Elements of another kind are another column's.
+        let retyped = table(vec![column(1, "id", ColumnType::Long, false), list(2, "a", ColumnType::String)]);
+        let schema = evolved(&retyped, &current, &source, Onto::Load);
+        assert_eq!(
+            (name(&schema, 2), name(&schema, 4), name(&schema, 5)),
+            ("-".into(), "a".into(), "a.element".into())
+        );
+        assert!(fit(&retyped, &current, Some(&source), 3, Onto::Table).is_err());
     }
 
     #[test]

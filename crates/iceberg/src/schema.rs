@@ -5,9 +5,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef as ArrowSchemaRef};
+use arrow_schema::{DataType, Field, Fields, Schema as ArrowSchema, SchemaRef as ArrowSchemaRef};
 use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableName, TableSchema};
-use iceberg::spec::{NestedField, NestedFieldRef, PrimitiveType, Schema, TableMetadata, TableMetadataBuilder, Type};
+use iceberg::spec::{
+    ListType, MapType, NestedField, NestedFieldRef, PrimitiveType, Schema, TableMetadata, TableMetadataBuilder, Type,
+};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::iceberg_bug;
@@ -15,8 +17,12 @@ use crate::error::iceberg_bug;
 /// The Iceberg schema of a new table.
 pub(crate) fn new_schema(source: &TableSchema) -> Result<Schema> {
     let mut fields = Vec::with_capacity(source.columns.len());
+    // As Iceberg's own libraries count: the columns, then what is inside of them.
+    let mut inner = 1 + i32::try_from(source.columns.len()).unwrap_or(i32::MAX - 1)..;
+    let mut next_id = || inner.next().unwrap_or(i32::MAX);
     for (id, column) in (1..).zip(&source.columns) {
-        fields.push(field(source, column, id)?);
+        let ty = iceberg_type(&source.table, column, None, &mut next_id)?;
+        fields.push(field(source, column, id, ty));
     }
     build(source, fields, 0)
 }
@@ -82,15 +88,17 @@ pub(crate) fn arrow_key_schema(source: &TableSchema, schema: &Schema) -> Result<
 }
 
 fn arrow_field(source: &TableSchema, column: &Column, schema: &Schema) -> Result<Field> {
-    let id = field_id(source, column, schema)?;
-    let required = schema.field_by_id(id).is_some_and(|f| f.required);
-    let metadata = HashMap::from([(PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string())]);
-    Ok(Field::new(&column.name, column.ty.arrow_type(), !required).with_metadata(metadata))
+    let field = field_of(source, column, schema)?;
+    let ty = with_ids(column.ty.arrow_type(), &field.field_type);
+    Ok(numbered(Field::new(&column.name, ty, !field.required), field.id))
 }
 
 fn field_id(source: &TableSchema, column: &Column, schema: &Schema) -> Result<i32> {
-    let field = schema.as_struct().fields().iter().find(|f| f.name == column.name);
-    field.map(|f| f.id).ok_or_else(|| {
+    field_of(source, column, schema).map(|field| field.id)
+}
+
+fn field_of<'a>(source: &TableSchema, column: &Column, schema: &'a Schema) -> Result<&'a NestedFieldRef> {
+    schema.as_struct().fields().iter().find(|f| f.name == column.name).ok_or_else(|| {
         Error::new(
             ErrorKind::Bug,
             format!("table {}: column \"{}\" has no field in the schema chosen for it", source.table, column.name),
@@ -98,15 +106,61 @@ fn field_id(source: &TableSchema, column: &Column, schema: &Schema) -> Result<i3
     })
 }
 
+fn numbered(field: Field, id: i32) -> Field {
+    field.with_metadata(HashMap::from([(PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string())]))
+}
+
+/// The type with the field ids of what is inside of it.
+fn with_ids(arrow: DataType, ty: &Type) -> DataType {
+    match (arrow, ty) {
+        (DataType::List(element), Type::List(list)) => {
+            DataType::List(Arc::new(numbered((*element).clone(), list.element_field.id)))
+        }
+        (DataType::Map(entry, sorted), Type::Map(map)) => {
+            let ids = [map.key_field.id, map.value_field.id];
+            let parts = leaves(&DataType::Map(Arc::clone(&entry), sorted));
+            let parts = parts.iter().zip(ids).map(|(part, id)| numbered((**part).clone(), id));
+            let parts = DataType::Struct(parts.collect());
+            DataType::Map(Arc::new((*entry).clone().with_data_type(parts)), sorted)
+        }
+        (arrow, _) => arrow,
+    }
+}
+
+/// The type without field ids of what is inside of it, as cells are in memory.
+pub(crate) fn without_ids(arrow: &DataType) -> DataType {
+    let bare = |field: &Field| field.clone().with_metadata(HashMap::new());
+    match arrow {
+        DataType::List(element) => DataType::List(Arc::new(bare(element))),
+        DataType::Map(entry, sorted) => {
+            let parts: Fields = leaves(arrow).iter().map(|part| bare(part)).collect();
+            DataType::Map(Arc::new(bare(entry).with_data_type(DataType::Struct(parts))), *sorted)
+        }
+        other => other.clone(),
+    }
+}
+
+/// The fields inside of a list or a map that hold its values; none of any other type.
+pub(crate) fn leaves(arrow: &DataType) -> Fields {
+    match arrow {
+        DataType::List(element) => vec![Arc::clone(element)].into(),
+        DataType::Map(entry, _) => match entry.data_type() {
+            DataType::Struct(parts) => parts.clone(),
+            _ => Fields::empty(),
+        },
+        _ => Fields::empty(),
+    }
+}
+
 pub(crate) fn build(source: &TableSchema, fields: Vec<NestedFieldRef>, schema_id: i32) -> Result<Schema> {
     let mut key = Vec::with_capacity(source.key.len());
     for column in source.key_columns() {
-        if !column.ty.can_be_key() {
+        if let Some(why) = column.ty.no_key_because() {
             return Err(Error::new(
                 ErrorKind::Config,
                 format!(
-                    "table {}: column \"{}\" of the key is a floating-point number, on which equality is not identity; \
-                     choose another unique index with ALTER TABLE ... REPLICA IDENTITY USING INDEX",
+                    "table {}: column \"{}\" is of the key, and {why}; choose another unique index with ALTER TABLE ... \
+                     REPLICA IDENTITY USING INDEX",
                     source.table, column.name
                 ),
             ));
@@ -130,24 +184,60 @@ pub(crate) fn evolved(table: &TableName, metadata: &TableMetadata, schema: Schem
         .map_err(|e| iceberg_bug(format!("table {table}: its schema in the lake cannot become the source's"), e))
 }
 
-pub(crate) fn field(source: &TableSchema, column: &Column, id: i32) -> Result<NestedFieldRef> {
+pub(crate) fn field(source: &TableSchema, column: &Column, id: i32, ty: Type) -> NestedFieldRef {
     let in_key = source.key_columns().any(|c| c.name == column.name);
-    let ty = iceberg_type(&source.table, column)?;
-    Ok(Arc::new(NestedField::new(id, &column.name, ty, in_key || !column.nullable)))
+    Arc::new(NestedField::new(id, &column.name, ty, in_key || !column.nullable))
 }
 
-pub(crate) fn iceberg_type(table: &TableName, column: &Column) -> Result<Type> {
-    Ok(Type::Primitive(match column.ty {
+/// The type of a column in the lake. What is inside of it keeps the ids that it has where the column is `present`, and else gets
+/// the next ones.
+pub(crate) fn iceberg_type(
+    table: &TableName,
+    column: &Column,
+    present: Option<&Type>,
+    next_id: &mut dyn FnMut() -> i32,
+) -> Result<Type> {
+    Ok(match &column.ty {
+        ColumnType::List(element) => {
+            let id = match present {
+                Some(Type::List(list)) => list.element_field.id,
+                _ => next_id(),
+            };
+            let element = Type::Primitive(primitive_type(table, column, element)?);
+            Type::List(ListType::new(Arc::new(NestedField::list_element(id, element, false))))
+        }
+        ColumnType::Map => {
+            let (key, value) = match present {
+                Some(Type::Map(map)) => (map.key_field.id, map.value_field.id),
+                _ => (next_id(), next_id()),
+            };
+            let text = || Type::Primitive(PrimitiveType::String);
+            let key = NestedField::map_key_element(key, text());
+            Type::Map(MapType::new(Arc::new(key), Arc::new(NestedField::map_value_element(value, text(), false))))
+        }
+        single => Type::Primitive(primitive_type(table, column, single)?),
+    })
+}
+
+/// The type under which values of `column` go on where its field is `present`, if they can.
+pub(crate) fn grown_type(table: &TableName, column: &Column, present: &Type) -> Result<Option<Type>> {
+    // No id is asked for where it can.
+    let ty = iceberg_type(table, column, Some(present), &mut || i32::MAX)?;
+    Ok(widens(present, &ty).then_some(ty))
+}
+
+fn primitive_type(table: &TableName, column: &Column, ty: &ColumnType) -> Result<PrimitiveType> {
+    let bug = |what: &str| Error::new(ErrorKind::Bug, format!("table {table}: column \"{}\" {what}", column.name));
+    Ok(match ty {
         ColumnType::Boolean => PrimitiveType::Boolean,
         ColumnType::Int => PrimitiveType::Int,
         ColumnType::Long => PrimitiveType::Long,
         ColumnType::Float => PrimitiveType::Float,
         ColumnType::Double => PrimitiveType::Double,
-        ColumnType::Decimal { precision, scale } => {
-            return Type::decimal(precision.into(), scale.into()).map_err(|e| {
-                iceberg_bug(format!("table {table}: column \"{}\" makes no Iceberg decimal", column.name), e)
-            });
-        }
+        ColumnType::Decimal { precision, scale } => match Type::decimal((*precision).into(), (*scale).into()) {
+            Ok(Type::Primitive(decimal)) => decimal,
+            _ => return Err(bug("makes no Iceberg decimal")),
+        },
         ColumnType::String => PrimitiveType::String,
         ColumnType::Binary => PrimitiveType::Binary,
         ColumnType::Date => PrimitiveType::Date,
@@ -155,11 +245,16 @@ pub(crate) fn iceberg_type(table: &TableName, column: &Column) -> Result<Type> {
         ColumnType::Timestamp => PrimitiveType::Timestamp,
         ColumnType::TimestampTz => PrimitiveType::Timestamptz,
         ColumnType::Uuid => PrimitiveType::Uuid,
-    }))
+        ColumnType::List(_) | ColumnType::Map => return Err(bug("is a list of lists or maps")),
+    })
 }
 
 /// Whether a column of the one type may have the other under the same id: Iceberg's own rule (spec, "Schema Evolution").
 pub(crate) fn widens(from: &Type, to: &Type) -> bool {
+    if let (Type::List(from), Type::List(to)) = (from, to) {
+        let (from, to) = (&from.element_field, &to.element_field);
+        return from.id == to.id && from.required == to.required && widens(&from.field_type, &to.field_type);
+    }
     match (from.as_primitive_type(), to.as_primitive_type()) {
         (Some(PrimitiveType::Int), Some(PrimitiveType::Long))
         | (Some(PrimitiveType::Float), Some(PrimitiveType::Double)) => true,
@@ -222,6 +317,37 @@ mod tests {
         let error = new_schema(&source).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains("\"x\""), "{error}");
+    }
+
+    #[test]
+    fn lists_and_maps_are_numbered_after_all_columns() {
+        let source = table(
+            vec![
+                column("id", ColumnType::Long, false),
+                column("tags", ColumnType::String.list(), true),
+                column("attributes", ColumnType::Map, true),
+                column("last", ColumnType::Int, true),
+            ],
+            vec![0],
+        );
+        let schema = new_schema(&source).unwrap();
+        let names: Vec<_> = (1..=7).map(|id| schema.name_by_field_id(id).unwrap()).collect();
+        assert_eq!(names, ["id", "tags", "attributes", "last", "tags.element", "attributes.key", "attributes.value"]);
+        let arrow = arrow_schema(&source, &schema).unwrap();
+        let ids = |column: usize| {
+            let parts = leaves(arrow.field(column).data_type());
+            parts.iter().map(|part| part.metadata()[PARQUET_FIELD_ID_META_KEY].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!((ids(0), ids(1), ids(2)), (vec![], vec!["5".to_owned()], vec!["6".to_owned(), "7".to_owned()]));
+    }
+
+    #[test]
+    fn lists_and_maps_are_refused_in_keys() {
+        for ty in [ColumnType::Int.list(), ColumnType::Map] {
+            let error = new_schema(&table(vec![column("x", ty, false)], vec![0])).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.to_string().contains("\"x\""), "{error}");
+        }
     }
 
     #[test]

@@ -166,14 +166,18 @@ impl CatalogTable {
                     format!("the user may not read key column {} of table {table}", identifier(&part.column)),
                     format!("GRANT SELECT ON {name} TO {}", account(&self.account)),
                 )),
-                Some((_, Ok(column))) if !column.ty.can_be_key() => findings.push(Finding::error(
-                    format!(
-                        "key column {} of table {table} is {}: floating-point numbers cannot tell rows apart",
-                        identifier(&column.name),
-                        column.native.name
-                    ),
-                    format!("ALTER TABLE {name} DROP PRIMARY KEY, ADD PRIMARY KEY (..) over other columns"),
-                )),
+                Some((_, Ok(column))) => {
+                    if let Some(why) = column.ty.no_key_because() {
+                        findings.push(Finding::error(
+                            format!(
+                                "key column {} of table {table} is {}: {why}",
+                                identifier(&column.name),
+                                column.native.name
+                            ),
+                            format!("ALTER TABLE {name} DROP PRIMARY KEY, ADD PRIMARY KEY (..) over other columns"),
+                        ));
+                    }
+                }
                 Some(_) => {}
             }
         }

@@ -31,6 +31,8 @@ pub(crate) mod code {
     pub(crate) const BLOB_COMPRESSED: u32 = 140;
     /// MariaDB only.
     pub(crate) const VARCHAR_COMPRESSED: u32 = 141;
+    /// MySQL only.
+    pub(crate) const VECTOR: u32 = 242;
     pub(crate) const JSON: u32 = 245;
     pub(crate) const NEWDECIMAL: u32 = 246;
     pub(crate) const ENUM: u32 = 247;
@@ -138,7 +140,7 @@ const NO_MODIFIER: i32 = -1;
 /// The lake's type of a column, and its type in the log: the code, and as modifier the metadata of the table map as one number.
 ///
 /// That is for DECIMAL `precision << 8 | scale`; for BIT the bits; for VARCHAR, CHAR and BINARY the octets;
-/// for ENUM and SET the octets of a value; for BLOB, JSON and GEOMETRY the octets of the length; for FLOAT and DOUBLE the octets;
+/// for ENUM and SET the octets of a value; for BLOB, JSON, GEOMETRY and VECTOR the octets of the length; for FLOAT and DOUBLE the octets;
 /// for times the digits of the fraction; 0 for types without metadata, -1 where the catalog does not tell.
 pub(crate) fn column_type(
     flavour: Flavour,
@@ -185,6 +187,9 @@ pub(crate) fn column_type(
         "json" => (ColumnType::String, code::JSON, 4),
         "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring" | "multipolygon"
         | "geomcollection" | "geometrycollection" => (ColumnType::Binary, code::GEOMETRY, 4),
+        // MariaDB has it as bytes of one length, MySQL as one of up to so many.
+        "vector" if flavour == Flavour::MariaDb => (ColumnType::Float.list(), code::VARCHAR, octets(catalog)),
+        "vector" => (ColumnType::Float.list(), code::VECTOR, 4),
         "uuid" if flavour == Flavour::MariaDb => (ColumnType::Uuid, code::STRING, 16),
         "inet6" if flavour == Flavour::MariaDb => (ColumnType::String, code::STRING, 16),
         "inet4" if flavour == Flavour::MariaDb => (ColumnType::String, code::STRING, 4),
@@ -197,6 +202,7 @@ pub(crate) fn column_type(
         // Binary types have the character set `binary` in some catalogs, none in others.
         character_set: catalog.character_set.clone().filter(|_| ty == ColumnType::String && id != code::JSON),
         attributes: Vec::new(),
+        element: None,
     };
     Ok((ty, native))
 }
@@ -326,6 +332,8 @@ mod tests {
             (MariaDb, "text /*M!100301 COMPRESSED*/", [0; 4], "utf8mb4", ColumnType::String, 140, 2),
             (MariaDb, "varchar(9) /*M!100301 COMPRESSED*/", [36, 0, 0, 0], "utf8mb4", ColumnType::String, 141, -1),
             (MariaDb, "uuid", [0; 4], "", ColumnType::Uuid, 254, 16),
+            (MySql, "vector(3)", [12, 0, 0, 0], "", ColumnType::Float.list(), 242, 4),
+            (MariaDb, "vector(3)", [12, 0, 0, 0], "", ColumnType::Float.list(), 15, 12),
             (MariaDb, "inet4", [0; 4], "", ColumnType::String, 254, 4),
         ] {
             let (found, native) =
@@ -385,7 +393,7 @@ mod tests {
     #[test]
     fn what_the_lake_cannot_hold_is_refused() {
         for (flavour, name, character_set) in [
-            (Flavour::MySql, "vector(3)", ""),
+            (Flavour::MySql, "hypercube", ""),
             (Flavour::MySql, "uuid", ""),
             (Flavour::MySql, "varchar(3)", "klingon"),
             (Flavour::MySql, "enum('a')", "binary"),

@@ -3,7 +3,7 @@
 //! Postgres writes a cell as text or in the type's binary form. Both are decoded here, to the same value to the last bit,
 //! whichever of the two the server chose. A value that the lake's type cannot hold is refused, never bent.
 
-use calve_core::{BufferFull, CellRule, Column, ColumnBuffer, ColumnType, Substituted, TableSchema};
+use calve_core::{BufferFull, CellRule, ColumnBuffer, ColumnType, Substituted, TableSchema};
 
 use crate::types::oid;
 use crate::{datetime, numeric};
@@ -31,7 +31,7 @@ pub(crate) const fn malformed(expected: &'static str) -> CellError {
     CellError::Malformed { expected }
 }
 
-/// How the cells of one column are decoded.
+/// How single values of one type are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellKind {
     Boolean,
@@ -60,6 +60,8 @@ pub(crate) enum CellKind {
     TimestampTz,
     Uuid,
     Bytes,
+    /// `geometry` and `geography`, whose binary form is EWKB and whose text that in hex.
+    Ewkb,
     /// Types whose binary form is their text.
     Text,
     /// Its binary form is a version byte and the text.
@@ -68,40 +70,37 @@ pub(crate) enum CellKind {
     ServerText,
 }
 
-/// Whether the binary form of this column's type is understood. Where it is not, the stream must not be asked for binary
-/// cells, and a load must ask for the column's text.
-pub(crate) fn binary_safe(column: &Column) -> bool {
-    CellKind::plan(column) != CellKind::ServerText
-}
-
 impl CellKind {
-    /// The plan for a column. A type in the lake other than text belongs to one family of Postgres types, also under a
-    /// domain; text is told apart by the native type, and one that is not built in (an enum, an extension's) by its printed form.
-    pub(crate) fn plan(column: &Column) -> Self {
-        match column.ty {
+    /// The plan for values of a type at the source that have this one in the lake, and these words about it. A type in the lake other
+    /// than text belongs to one family of Postgres types, also under a domain; text is told apart by the native type, and one that is
+    /// not built in (an enum, an extension's) by its printed form.
+    pub(crate) fn of(ty: &ColumnType, native: u32, attributes: &[String]) -> Self {
+        match *ty {
             ColumnType::Boolean => Self::Boolean,
             ColumnType::Int => Self::Int,
-            ColumnType::Long => match column.native.id {
+            ColumnType::Long => match native {
                 oid::INT2 | oid::INT4 => Self::IntAsLong,
                 oid::NUMERIC => Self::NumericAsLong,
                 _ => Self::Long,
             },
             ColumnType::Float => Self::Float,
-            ColumnType::Double if column.native.id == oid::FLOAT4 => Self::RealAsDouble,
+            ColumnType::Double if native == oid::FLOAT4 => Self::RealAsDouble,
             ColumnType::Double => Self::Double,
             ColumnType::Decimal { precision, scale } => Self::Decimal { precision, scale },
+            ColumnType::Binary if !attributes.is_empty() => Self::Ewkb,
             ColumnType::Binary => Self::Bytes,
             ColumnType::Date => Self::Date,
             ColumnType::Time => Self::Time,
             ColumnType::Timestamp => Self::Timestamp,
             ColumnType::TimestampTz => Self::TimestampTz,
             ColumnType::Uuid => Self::Uuid,
-            ColumnType::String => match column.native.id {
+            ColumnType::String => match native {
                 oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::JSON => Self::Text,
                 oid::JSONB => Self::Jsonb,
                 oid::NUMERIC => Self::Numeric,
                 _ => Self::ServerText,
             },
+            ColumnType::List(_) | ColumnType::Map => unreachable!("a list or a map is no single value"),
         }
     }
 
@@ -126,7 +125,13 @@ impl CellKind {
             Self::Timestamp => out.push_i64(datetime::timestamp_of_text(bytes, false)?),
             Self::TimestampTz => out.push_i64(datetime::timestamp_of_text(bytes, true)?),
             Self::Uuid => out.push_uuid(uuid_of_text(bytes)?),
-            Self::Bytes => push_hex(bytes, out)?,
+            Self::Bytes => {
+                let digits = bytes
+                    .strip_prefix(br"\x")
+                    .ok_or(malformed("a bytea in hex form, as bytea_output = hex prints it"))?;
+                push_hex(digits, out)?;
+            }
+            Self::Ewkb => push_hex(bytes, out)?,
             Self::Text | Self::Jsonb | Self::Numeric | Self::ServerText => push_text(bytes, out)?,
         }
         Ok(())
@@ -164,7 +169,7 @@ impl CellKind {
             Self::Time => out.push_i64(datetime::time_of_binary(bytes)?),
             Self::Timestamp | Self::TimestampTz => out.push_i64(datetime::timestamp_of_binary(bytes)?),
             Self::Uuid => out.push_uuid(array(bytes, "a uuid of 16 bytes")?),
-            Self::Bytes => out.push_bytes(bytes)?,
+            Self::Bytes | Self::Ewkb => out.push_bytes(bytes)?,
             Self::Text => push_text(bytes, out)?,
             Self::Jsonb => match bytes {
                 [1, text @ ..] => push_text(text, out)?,
@@ -271,10 +276,9 @@ fn push_text(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
     Ok(out.push_str(text)?)
 }
 
-/// `bytea_output = hex`: `\x` and two digits a byte.
-fn push_hex(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
-    const EXPECTED: CellError = malformed("a bytea in hex form, as bytea_output = hex prints it");
-    let digits = bytes.strip_prefix(br"\x").ok_or(EXPECTED)?;
+/// Two digits a byte.
+fn push_hex(digits: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
+    const EXPECTED: CellError = malformed("bytes in hex form");
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {
         return Err(EXPECTED);

@@ -3,7 +3,8 @@
 use calve_core::{Column, ColumnBuffer, ColumnType, NativeType, Values};
 
 use super::*;
-use crate::types::{choice, column_type};
+use crate::column_kind::{ColumnKind, binary_safe};
+use crate::types::{built_in_type, choice};
 
 /// Every built-in type that has a plan of its own, by its SQL name.
 fn column(name: &str) -> Column {
@@ -40,7 +41,7 @@ fn column(name: &str) -> Column {
         _ => -1,
     };
     let native = NativeType::new(id, modifier, name);
-    Column { id: 0, name: "c".to_owned(), ty: column_type(id, modifier), nullable: true, native }
+    Column { id: 0, name: "c".to_owned(), ty: built_in_type(id, modifier), nullable: true, native }
 }
 
 /// What one cell became, written down in a way that the server's own arithmetic can be compared with.
@@ -58,18 +59,19 @@ fn read(result: Result<(), CellError>, buffer: &ColumnBuffer) -> Result<String, 
         Values::Uuid(v) => hex(v),
         Values::Bytes { data, .. } if *buffer.column_type() == ColumnType::Binary => hex(data),
         Values::Bytes { data, .. } => String::from_utf8(data.clone()).unwrap(),
+        Values::List { .. } | Values::Map { .. } => unreachable!("these are single values"),
     })
 }
 
 fn text(column: &Column, bytes: &[u8]) -> Result<String, CellError> {
     let mut buffer = ColumnBuffer::new(column.ty.clone());
-    let result = CellKind::plan(column).text(bytes, &mut buffer);
+    let result = ColumnKind::plan(column).text(bytes, &mut buffer);
     read(result, &buffer)
 }
 
 fn binary(column: &Column, bytes: &[u8]) -> Result<String, CellError> {
     let mut buffer = ColumnBuffer::new(column.ty.clone());
-    let result = CellKind::plan(column).binary(bytes, &mut buffer);
+    let result = ColumnKind::plan(column).binary(bytes, &mut buffer);
     read(result, &buffer)
 }
 
@@ -329,7 +331,7 @@ fn a_type_that_was_chosen_is_the_same_in_both_forms() {
         let own = choice(&column(name));
         let column = Column { ty, ..column(name) };
         assert!(binary_safe(&column) && own.allows(&column.ty), "{name}");
-        let kind = CellKind::plan(&column);
+        let kind = ColumnKind::plan(&column);
         let forms = [
             (text(&column, form.as_bytes()), kind.nearest_of_text(form.as_bytes())),
             (binary(&column, &bytes), kind.nearest_of_binary(&bytes)),
@@ -356,11 +358,11 @@ fn the_nearest_value_is_the_same_in_both_forms() {
     let refused = |result| assert!(matches!(result, Err(CellError::Unrepresentable { .. })), "{result:?}");
     let nearest = |column: &Column, form: &str| {
         refused(text(column, form.as_bytes()));
-        CellKind::plan(column).nearest_of_text(form.as_bytes())
+        ColumnKind::plan(column).nearest_of_text(form.as_bytes())
     };
     let nearest_in_binary = |column: &Column, bytes: &[u8]| {
         refused(binary(column, bytes));
-        CellKind::plan(column).nearest_of_binary(bytes)
+        ColumnKind::plan(column).nearest_of_binary(bytes)
     };
     for (name, form, number, expected) in [
         ("date", "infinity", i128::from(i32::MAX), Some(2_147_483_647)),
@@ -400,5 +402,5 @@ fn the_nearest_value_is_the_same_in_both_forms() {
         assert_eq!(nearest(&cents, form), expected, "{form}");
         assert_eq!(nearest_in_binary(&cents, &special(sign)), expected, "{form} in binary");
     }
-    assert_eq!(CellKind::plan(&column("text")).nearest_of_text(b"a\xff"), None);
+    assert_eq!(ColumnKind::plan(&column("text")).nearest_of_text(b"a\xff"), None);
 }

@@ -11,7 +11,8 @@ use calve_core::{
     ValueRules, show_key,
 };
 
-use crate::cell::{CellError, CellKind, binary_safe, substitute};
+use crate::cell::{CellError, substitute};
+use crate::column_kind::{ColumnKind, binary_safe};
 use crate::sql::identifier;
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
@@ -36,12 +37,34 @@ pub(crate) fn select_list(schema: &TableSchema) -> String {
 /// Decodes one COPY of a table's [`select_list`].
 pub(crate) struct CopyDecoder {
     schema: Arc<TableSchema>,
-    kinds: Vec<CellKind>,
+    kinds: Vec<CopyKind>,
     rules: Vec<CellRule>,
     /// What a message left over, until the next completes it.
     pending: BytesMut,
     header_read: bool,
     ended: bool,
+}
+
+/// How the cells of one column are decoded.
+struct CopyKind {
+    kind: ColumnKind,
+    /// The SELECT list asks for the text, whose binary form is the text itself.
+    printed: bool,
+}
+
+impl CopyKind {
+    fn new(column: &Column) -> Self {
+        Self { kind: ColumnKind::plan(column), printed: !binary_safe(column) }
+    }
+
+    #[inline]
+    fn push(&self, cell: &[u8], out: &mut ColumnBuffer) -> std::result::Result<(), CellError> {
+        if self.printed { self.kind.text(cell, out) } else { self.kind.binary(cell, out) }
+    }
+
+    fn nearest(&self, cell: &[u8]) -> Option<i128> {
+        if self.printed { self.kind.nearest_of_text(cell) } else { self.kind.nearest_of_binary(cell) }
+    }
 }
 
 /// Why a COPY cannot be decoded to its end.
@@ -70,12 +93,7 @@ enum Taken {
 impl CopyDecoder {
     pub(crate) fn new(schema: Arc<TableSchema>, rules: &ValueRules) -> Self {
         let rules = rules.cells(&schema);
-        let kinds = schema
-            .columns
-            .iter()
-            // Where the SELECT list asks for text, its binary form is the text itself.
-            .map(|column| if binary_safe(column) { CellKind::plan(column) } else { CellKind::Text })
-            .collect();
+        let kinds = schema.columns.iter().map(CopyKind::new).collect();
         Self { schema, kinds, rules, pending: BytesMut::new(), header_read: false, ended: false }
     }
 
@@ -171,8 +189,8 @@ impl CopyDecoder {
                 column.push_null();
                 continue;
             };
-            if let Err(error) = kind.binary(cell, column)
-                && let Err(error) = self.replace(error, index, kind.nearest_of_binary(cell), column, &mut substituted)
+            if let Err(error) = kind.push(cell, column)
+                && let Err(error) = self.replace(error, index, kind.nearest(cell), column, &mut substituted)
             {
                 buffer.discard_row();
                 return match error {
@@ -227,7 +245,7 @@ impl CopyDecoder {
         }
         let mut buffer = RowBuffer::new(Arc::clone(&self.schema));
         for (place, &index) in self.schema.key.iter().enumerate() {
-            self.kinds.get(index)?.binary((*cells.get(index)?)?, buffer.old_key(place)).ok()?;
+            self.kinds.get(index)?.push((*cells.get(index)?)?, buffer.old_key(place)).ok()?;
         }
         let (_, _, key) = buffer.into_parts();
         Some(show_key(&self.schema, key.iter(), 0))

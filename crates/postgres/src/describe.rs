@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Error, ErrorKind, Result, TableName, TableSchema, ValueRules};
+use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableName, TableSchema, ValueRules};
 use tokio_postgres::Client;
 
 use crate::relation::{Identity, KeyIndex, Kind, Relation};
@@ -21,6 +21,11 @@ const FIRST_USER_OID: u32 = 16_384;
 pub(crate) async fn describe(client: &Client, table: &TableName, rules: &ValueRules) -> Result<Arc<TableSchema>> {
     let relation = Relation::read(client, table).await?.ok_or_else(|| config_error(&missing(table)))?;
     relation.schema(rules).map_err(|broken| config_error(&broken))
+}
+
+/// Whether values of the column are lists or maps.
+fn has_parts(column: &Column) -> bool {
+    matches!(column.ty, ColumnType::List(_) | ColumnType::Map)
 }
 
 /// `"schema"."table"`.
@@ -67,6 +72,23 @@ impl Relation {
         let mut findings = rules.findings(&self.table, &columns.collect::<Vec<_>>());
         for column in &self.columns {
             let choice = choice(column);
+            let in_key = key.iter().any(|&at| self.columns.get(at).is_some_and(|part| part.id == column.id));
+            if let Some(why) = column.ty.no_key_because().filter(|_| in_key && has_parts(&chosen(column, &rules))) {
+                findings.push(Finding::error(
+                    format!(
+                        "key column {} of table {} is {}: {why}",
+                        identifier(&column.name),
+                        self.table,
+                        column.native.name
+                    ),
+                    format!(
+                        "choose text for it in the configuration (columns: {{{}: {{type: string}}}}), or ALTER TABLE {} REPLICA \
+                         IDENTITY USING INDEX .. with an index over other columns",
+                        column.name,
+                        qualified(&self.table)
+                    ),
+                ));
+            }
             if let Some(wanted) = rules.column_type(&column.name).filter(|wanted| !choice.allows(wanted)) {
                 findings.push(Finding::error(
                     format!(
@@ -196,10 +218,11 @@ impl Relation {
             return;
         };
         for column in positions.iter().filter_map(|&position| self.columns.get(position)) {
-            if !column.ty.can_be_key() {
+            // What has parts may be a key as text, if that is chosen.
+            if let Some(why) = column.ty.no_key_because().filter(|_| !has_parts(column)) {
                 findings.push(Finding::error(
                     format!(
-                        "key column {} of table {table} is {}: floating-point numbers cannot tell rows apart",
+                        "key column {} of table {table} is {}: {why}",
                         identifier(&column.name),
                         column.native.name
                     ),

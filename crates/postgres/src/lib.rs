@@ -1,14 +1,18 @@
 //! Postgres as a source: replication transport, pgoutput decoder, slot and publication, snapshot reader.
 
+mod array;
 mod attributes;
+mod catalog_type;
 mod cell;
 mod check;
+mod column_kind;
 mod config;
 mod copy;
 mod datetime;
 mod describe;
 mod error;
 mod guard;
+mod hstore;
 mod identity;
 mod load;
 mod numeric;
@@ -26,6 +30,7 @@ mod stream;
 mod tls;
 mod transport;
 mod types;
+mod vector;
 mod witness;
 
 pub use check::check;

@@ -1,12 +1,12 @@
 //! A table as the catalog of Postgres describes it, read once and in full: what follows from it is decided elsewhere.
 
-use calve_core::{Column, NativeType, Result, TableName};
+use calve_core::{Column, Result, TableName};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::types::Oid;
 use tokio_postgres::{Client, Row};
 
+use crate::catalog_type::{CatalogType, type_columns, type_joins};
 use crate::error::sql_error;
-use crate::types::column_type;
 
 /// `pg_class.relkind`, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,22 +95,16 @@ const RELATION: &str = "SELECT c.oid, c.relkind::text, c.relpersistence::text, c
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
  WHERE n.nspname = $1 AND c.relname = $2";
 
-/// The type under any domains is looked up, with the modifier that the innermost domain gives it (`getBaseTypeAndTypmod`).
 /// A NOT NULL constraint that was never validated (Postgres 18) promises nothing.
-const COLUMNS: &str = "SELECT a.attname::text, a.atttypid, a.atttypmod, \
-       pg_catalog.format_type(a.atttypid, a.atttypmod), a.attgenerated::text <> '', \
+const COLUMNS: &str = concat!(
+    "SELECT a.attname::text, a.attnum, a.attgenerated::text <> '', \
        a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conrelid = a.attrelid \
-           AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)), \
-       base.oid, base.modifier, a.attnum \
-  FROM pg_catalog.pg_attribute a, LATERAL ( \
-       WITH RECURSIVE step (oid, modifier, depth) AS ( \
-           SELECT a.atttypid, a.atttypmod, 0 \
-            UNION ALL \
-           SELECT t.typbasetype, t.typtypmod, step.depth + 1 \
-             FROM step JOIN pg_catalog.pg_type t ON t.oid = step.oid AND t.typtype = 'd') \
-       SELECT oid, modifier FROM step ORDER BY depth DESC LIMIT 1) base \
- WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped \
- ORDER BY a.attnum";
+           AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)), ",
+    type_columns!(),
+    " FROM pg_catalog.pg_attribute a ",
+    type_joins!(),
+    " WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+);
 
 const KEYS: &str = "SELECT x.relname::text, i.indisprimary, i.indisreplident, i.indimmediate, i.indisvalid, \
        ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(i.indkey) WITH ORDINALITY part (attnum, place) \
@@ -208,12 +202,11 @@ impl Relation {
 }
 
 fn column(row: &Row) -> std::result::Result<(Column, bool), tokio_postgres::Error> {
-    let native = NativeType::new(row.try_get(1)?, row.try_get(2)?, row.try_get::<_, String>(3)?);
-    let not_null: bool = row.try_get(5)?;
-    let ty = column_type(row.try_get(6)?, row.try_get(7)?);
+    let (ty, native) = CatalogType::from_row(row, 4)?.into_types();
     // Columns of users are counted from 1.
-    let id = u32::try_from(row.try_get::<_, i16>(8)?).unwrap_or(0);
-    Ok((Column { id, name: row.try_get(0)?, ty, nullable: !not_null, native }, row.try_get(4)?))
+    let id = u32::try_from(row.try_get::<_, i16>(1)?).unwrap_or(0);
+    let not_null: bool = row.try_get(3)?;
+    Ok((Column { id, name: row.try_get(0)?, ty, nullable: !not_null, native }, row.try_get(2)?))
 }
 
 fn leaf(row: &Row) -> std::result::Result<Leaf, tokio_postgres::Error> {

@@ -14,7 +14,8 @@ use sha2::Digest;
 use std::sync::Arc;
 use tokio_postgres::Client;
 
-use crate::cell::binary_safe;
+use crate::attributes;
+use crate::column_kind::binary_safe;
 use crate::config::ConnectConfig;
 use crate::describe;
 use crate::error::sql_error;
@@ -272,7 +273,9 @@ impl ChangeSource for PostgresSource {
         let (connect, slot, publication) =
             (self.settings.connect.clone(), self.settings.slot.clone(), self.settings.publication.clone());
         let names: Vec<TableName> = tables.iter().map(|table| table.name.clone()).collect();
+        let rules = self.settings.rules.clone();
         let client = self.client().await?;
+        attributes::tell_of_texts(client, tables.iter().map(|table| &*table.schema), &rules).await?;
         let timeout = wal_sender_timeout(client).await?;
         let membership = Membership::read(client, &publication, &names).await?;
 

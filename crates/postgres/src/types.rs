@@ -3,7 +3,7 @@
 //! The type is decided once, when a table is described, from the base type under any domain. What has no type of its own
 //! in the lake is kept as the text that the server prints for it, so nothing is lost.
 
-use calve_core::{Column, ColumnType, NativeType, TableRules, TypeChoice};
+use calve_core::{Column, ColumnType, NativeElement, NativeType, TableRules, TypeChoice};
 
 /// Numbers of built-in types (`pg_type.oid`), fixed for ever by Postgres.
 pub(crate) mod oid {
@@ -29,8 +29,37 @@ pub(crate) mod oid {
     pub(crate) const JSONB: u32 = 3802;
 }
 
-/// The lake's type for a Postgres base type and its modifier (`atttypmod`, or `typtypmod` of the domain; -1 for none).
-pub(crate) fn column_type(base: u32, modifier: i32) -> ColumnType {
+/// Arrays of the types that a column is followed to when they grow, by their numbers and those of their elements.
+const ARRAYS: [(u32, u32); 11] = [
+    (1005, oid::INT2),
+    (1007, oid::INT4),
+    (1009, oid::TEXT),
+    (1015, oid::VARCHAR),
+    (1016, oid::INT8),
+    (1021, oid::FLOAT4),
+    (1022, oid::FLOAT8),
+    (1115, oid::TIMESTAMP),
+    (1183, oid::TIME),
+    (1185, oid::TIMESTAMPTZ),
+    (1231, oid::NUMERIC),
+];
+
+/// What the elements of such an array are.
+pub(crate) fn element_of(id: u32) -> Option<u32> {
+    ARRAYS.iter().find(|(array, _)| *array == id).map(|(_, element)| *element)
+}
+
+/// The lake's type for a Postgres base type and its modifier (`atttypmod`, or `typtypmod` of the domain; -1 for none), by these
+/// numbers alone.
+pub(crate) fn built_in_type(base: u32, modifier: i32) -> ColumnType {
+    match element_of(base) {
+        Some(element) => single_type(element, modifier).list(),
+        None => single_type(base, modifier),
+    }
+}
+
+/// As [`built_in_type`], of what is no array.
+pub(crate) fn single_type(base: u32, modifier: i32) -> ColumnType {
     match base {
         oid::BOOL => ColumnType::Boolean,
         oid::INT2 | oid::INT4 => ColumnType::Int,
@@ -88,6 +117,11 @@ fn numeric_modifier(modifier: i32) -> Option<(i32, i32)> {
 ///
 /// Of those that a column is followed to when its type grows; of any other the name is its number.
 pub(crate) fn built_in(id: u32, modifier: i32) -> NativeType {
+    if let Some(element) = element_of(id) {
+        let name = format!("{}[]", built_in(element, modifier).name);
+        let element = Some(NativeElement { id: element, delimiter: ',' });
+        return NativeType { element, ..NativeType::new(id, modifier, name) };
+    }
     let precision = |name: &str, zone: &str| match modifier {
         ..0 => format!("{name}{zone}"),
         digits => format!("{name}({digits}){zone}"),
@@ -137,6 +171,10 @@ mod tests {
         ] {
             assert_eq!(built_in(id, modifier), NativeType::new(id, modifier, name));
         }
+        for (id, modifier, name) in [(1007, -1, "integer[]"), (1185, 3, "timestamp(3) with time zone[]")] {
+            assert_eq!(built_in(id, modifier).name, name);
+            assert_eq!(built_in(id, modifier).element.map(|element| element.id), element_of(id));
+        }
     }
 
     #[test]
@@ -153,10 +191,14 @@ mod tests {
         ] {
             let expected =
                 expected.map_or(ColumnType::String, |(precision, scale)| ColumnType::Decimal { precision, scale });
-            assert_eq!(column_type(oid::NUMERIC, modifier(precision, scale)), expected, "numeric({precision},{scale})");
+            assert_eq!(
+                built_in_type(oid::NUMERIC, modifier(precision, scale)),
+                expected,
+                "numeric({precision},{scale})"
+            );
         }
         for without in [-1, 0, 3, i32::MIN] {
-            assert_eq!(column_type(oid::NUMERIC, without), ColumnType::String, "modifier {without}");
+            assert_eq!(built_in_type(oid::NUMERIC, without), ColumnType::String, "modifier {without}");
         }
     }
 }

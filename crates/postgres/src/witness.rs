@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use calve_core::{
-    ChangeSink, Error, ErrorKind, LoadReader, Lsn, Position, Result, SourceTable, TableName, TableSchema,
+    ChangeSink, ColumnType, Error, ErrorKind, LoadReader, Lsn, Position, Result, SourceTable, TableName, TableSchema,
+    ValueRules,
 };
 use calve_spool::Spools;
 use tokio_postgres::Client;
 
-use crate::cell::binary_safe;
+use crate::column_kind::binary_safe;
 use crate::guard::Guard;
 use crate::load::SnapshotReader;
 use crate::pgoutput::Decoder;
@@ -38,9 +39,30 @@ pub struct WitnessedChanges {
     stream: Stream,
 }
 
+/// The rules, under which columns stay text that were loaded as such by a version that knew no type of theirs.
+fn with_texts(rules: &ValueRules, recorded: &TableSchema) -> ValueRules {
+    let texts = recorded.columns.iter().filter(|column| column.ty == ColumnType::String && !binary_safe(column));
+    let texts: Vec<String> = texts.map(|column| column.name.clone()).collect();
+    let (rules, of) = (rules.clone(), recorded.table.clone());
+    ValueRules::new(move |table| {
+        let mut rules = rules.table(table);
+        if *table == of {
+            // A column may have gone since.
+            rules.of_this_table = false;
+            for text in &texts {
+                rules.columns.entry(text.clone()).or_default().ty.get_or_insert(ColumnType::String);
+            }
+        }
+        rules
+    })
+}
+
 impl TableWitness {
     /// Fixes a position and starts reading the table as it is there.
-    pub async fn open(settings: &PostgresSettings, table: &TableName) -> Result<Self> {
+    /// What the rows of the `recorded` schema have as text is read as that.
+    pub async fn open(settings: &PostgresSettings, recorded: &TableSchema) -> Result<Self> {
+        let table = &recorded.table;
+        let settings = &PostgresSettings { rules: with_texts(&settings.rules, recorded), ..settings.clone() };
         let slot = temporary_slot(&settings.slot);
         let snapshot = ExportedSnapshot::create(&settings.connect, &slot).await?;
         let reader = SnapshotReader::open(

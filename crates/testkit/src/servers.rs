@@ -164,7 +164,8 @@ impl Server {
         }
         let (name, room) = match kind {
             Kind::Postgres => (
-                format!("shared-{version}"),
+                // Another checkout may share servers that were made before they had pgvector.
+                format!("shared-vector-{version}"),
                 &[("max_connections", "300"), ("max_wal_senders", "100"), ("max_replication_slots", "100")][..],
             ),
             Kind::MySql | Kind::MariaDb => {

@@ -15,21 +15,25 @@ const TABLES: [&str; 4] = ["public.plain", "public.whole", "public.indexed", "pu
 fn schema(text: bool) -> String {
     let mood = if text { "mood mood default 'ok'," } else { "" };
     let columns = format!(
-        "body text, title text, n int default 0, more bytea, {mood} doc jsonb, words varchar, amount numeric, fixed char(3000)"
+        "body text, title text, n int default 0, more bytea, {mood} doc jsonb, words varchar, amount numeric, fixed char(3000),
+         labels text[], numbers bigint[], grid int[]"
     );
     let external = |table: &str| {
         format!(
             "alter table {table} alter body set storage external, alter more set storage external,
-                 alter words set storage external, alter doc set storage external;"
+                 alter words set storage external, alter doc set storage external, alter labels set storage external,
+                 alter numbers set storage external;"
         )
     };
     let fill = |table: &str, key: &str, value: &str| {
         format!(
-            "insert into {table} ({key}, body, title, more, doc, words, amount, fixed)
+            "insert into {table} ({key}, body, title, more, doc, words, amount, fixed, labels, numbers, grid)
              select {value}, repeat(md5(i::text), 320), 'title', decode(repeat(md5(i::text), 320), 'hex'),
                     jsonb_build_object('doc', (select string_agg(md5(i || '-' || j), '') from generate_series(1, 100) j)),
                     (select string_agg(md5(j || '-' || i), '') from generate_series(1, 200) j),
-                    (repeat('123456789', 700) || i)::numeric, md5(i::text)
+                    (repeat('123456789', 700) || i)::numeric, md5(i::text),
+                    (select array_agg(case when j % 7 > 0 then md5(i || ' ' || j) end) from generate_series(1, 300) j),
+                    (select array_agg(i * 1000000007::bigint * j) from generate_series(1, 900) j), array[i, null]
                from generate_series(1, 40) i;"
         )
     };
@@ -65,7 +69,7 @@ fn changes(table: &str, round: u32) -> String {
          update {table} set id = id + {high} where id between 3 and 5 or id between 103 and 105;
          update {table} set n = 7 where id between {high} + 3 and {high} + 4;
          update {table} set body = 'short' where id = 6; update {table} set title = 'again' where id = 6;
-         update {table} set more = null where id = 7; update {table} set title = 'third' where id = 7;
+         update {table} set more = null where id = 7; update {table} set labels = array_append(labels, '{round}') where id = 13; update {table} set title = 'third' where id = 7;
          update {table} set words = words || 'x' where id = 8; update {table} set n = 0 where id = 8;
          begin; update {table} set id = -1 where id = 9; update {table} set id = 9 where id = 10; update {table} set id = 10 where id = -1; commit;
          begin; delete from {table} where id = 11; insert into {table} (id, title, body) values (11, 'x', repeat('long', 5000));

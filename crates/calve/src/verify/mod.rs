@@ -141,7 +141,7 @@ impl Verifier {
     /// Begins to read the table at the source, if source and lake agree on its columns.
     async fn witness(&self, table: &TableName) -> Result<(Witness, Arc<TableSchema>)> {
         let stamped = self.lake.schema(table).await?;
-        let witness = self.database.witness(table).await?;
+        let witness = self.database.witness(&stamped).await?;
         let schema = witness.schema()?;
         match schema_difference(&schema, &stamped) {
             None => Ok((witness, schema)),
@@ -174,7 +174,7 @@ fn schema_difference(source: &TableSchema, lake: &TableSchema) -> Option<String>
             None => return Some(format!("the lake has no column {}", column.name)),
             Some(other) if other.ty != column.ty => {
                 return Some(format!(
-                    "column {} is {:?} at the source and {:?} in the lake",
+                    "column {} is {} at the source and {} in the lake",
                     column.name, column.ty, other.ty
                 ));
             }

@@ -11,7 +11,7 @@ use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, Time64MicrosecondType,
     TimestampMicrosecondType,
 };
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, StringArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray, MapArray, StringArray};
 use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableSchema};
 
 /// A digest of a whole row. Two different rows share one with a chance of 2^-128 or so.
@@ -37,6 +37,8 @@ enum Cells<'a> {
     Fixed(&'a FixedSizeBinaryArray),
     Text(&'a StringArray),
     Binary(&'a BinaryArray),
+    List(&'a ListArray, Box<Cells<'a>>),
+    Map(&'a MapArray, Box<(Cells<'a>, Cells<'a>)>),
 }
 
 impl<'a> Rows<'a> {
@@ -129,6 +131,15 @@ impl<'a> Cells<'a> {
             ColumnType::Uuid => Self::Fixed(array.as_fixed_size_binary_opt()?),
             ColumnType::String => Self::Text(array.as_string_opt()?),
             ColumnType::Binary => Self::Binary(array.as_binary_opt()?),
+            ColumnType::List(element) => {
+                let list = array.as_list_opt()?;
+                Self::List(list, Box::new(Self::new(element, list.values().as_ref())?))
+            }
+            ColumnType::Map => {
+                let map = array.as_map_opt()?;
+                let part = |part: &'a ArrayRef| Self::new(&ColumnType::String, part.as_ref());
+                Self::Map(map, Box::new((part(map.keys())?, part(map.values())?)))
+            }
         })
     }
 
@@ -154,6 +165,20 @@ impl<'a> Cells<'a> {
             Self::Fixed(array) => part(out, array.value(row)),
             Self::Text(array) => part(out, array.value(row).as_bytes()),
             Self::Binary(array) => part(out, array.value(row)),
+            // How many there are, and each of them.
+            Self::List(array, elements) => {
+                let places = places(array.value_offsets(), row);
+                part(out, &places.len().to_le_bytes());
+                places.for_each(|place| elements.append(place, out));
+            }
+            Self::Map(array, entries) => {
+                let places = places(array.value_offsets(), row);
+                part(out, &places.len().to_le_bytes());
+                for place in places {
+                    entries.0.append(place, out);
+                    entries.1.append(place, out);
+                }
+            }
         }
     }
 
@@ -168,8 +193,16 @@ impl<'a> Cells<'a> {
             Self::Fixed(array) => array,
             Self::Text(array) => array,
             Self::Binary(array) => array,
+            Self::List(array, _) => array,
+            Self::Map(array, _) => array,
         }
     }
+}
+
+/// Where the parts of a list are.
+fn places(offsets: &[i32], row: usize) -> std::ops::Range<usize> {
+    let place = |at: usize| usize::try_from(offsets[at]).unwrap_or(0);
+    place(row)..place(row + 1)
 }
 
 fn part(out: &mut Vec<u8>, bytes: &[u8]) {

@@ -59,6 +59,54 @@ fn a_digest_tells_every_value_apart_but_the_nans() {
 }
 
 #[test]
+fn lists_and_maps_differ_where_any_part_does() {
+    let schema = schema(vec![column("a", ColumnType::String.list()), column("m", ColumnType::Map)], &[]);
+    let push = |out: &mut ColumnBuffer, text: Option<&str>| {
+        let Some(text) = text else {
+            out.push_null();
+            return Ok(());
+        };
+        out.push_str(text)
+    };
+    let lists: [Option<&[Option<&str>]>; 9] = [
+        None,
+        Some(&[]),
+        Some(&[None]),
+        Some(&[Some("")]),
+        Some(&[None, None]),
+        Some(&[Some("a"), Some("b")]),
+        Some(&[Some("ab")]),
+        Some(&[Some("b"), Some("a")]),
+        Some(&[]),
+    ];
+    let maps: [&[(&str, Option<&str>)]; 9] = [&[], &[], &[], &[], &[], &[], &[], &[], &[("a", None)]];
+    let list = buffer(ColumnType::String.list(), |out| {
+        for list in lists {
+            match list {
+                Some(list) => out.push_list(|out| list.iter().try_for_each(|text| push(out, *text))).unwrap(),
+                None => out.push_null(),
+            }
+        }
+    });
+    let map = buffer(ColumnType::Map, |out| {
+        for map in maps {
+            out.push_map(|keys, values| {
+                map.iter().try_for_each(|(key, value)| keys.push_str(key).and_then(|()| push(values, *value)))
+            })
+            .unwrap();
+        }
+    });
+    let arrays = arrays(vec![list, map]);
+    let mut rows = Rows::new(&schema, &arrays).unwrap();
+    let mut digests: Vec<_> = (0..rows.len()).map(|row| rows.digest(row)).collect();
+    digests.sort_unstable();
+    digests.dedup();
+    assert_eq!(digests.len(), lists.len());
+    let mut again = Rows::new(&schema, &arrays).unwrap();
+    assert_eq!(rows.digest(5), again.digest(5));
+}
+
+#[test]
 fn cells_do_not_run_into_each_other() {
     let schema = schema(vec![column("a", ColumnType::String), column("b", ColumnType::String)], &[0]);
     let text = |cells: &[Option<&str>]| {

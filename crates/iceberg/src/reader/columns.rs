@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow_array::{Array, ArrayRef, ListArray, MapArray, RecordBatch, StructArray, new_null_array};
 use arrow_schema::{DataType, TimeUnit};
 use iceberg::spec::PrimitiveType;
 use parquet::arrow::ProjectionMask;
@@ -82,6 +82,23 @@ fn grown(column: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
             DataType::Timestamp(TimeUnit::Microsecond, Some(_)),
             DataType::Timestamp(TimeUnit::Microsecond, Some(zone)),
         ) => Arc::new(column.as_primitive::<TimestampMicrosecondType>().clone().with_timezone(Arc::clone(zone))),
+        (DataType::List(_), DataType::List(element)) => {
+            let list = column.as_list::<i32>();
+            let elements = grown(list.values(), element.data_type())?;
+            Arc::new(
+                ListArray::try_new(Arc::clone(element), list.offsets().clone(), elements, list.nulls().cloned())
+                    .ok()?,
+            )
+        }
+        (DataType::Map(..), DataType::Map(entry, sorted)) => {
+            let map = column.as_map();
+            let DataType::Struct(parts) = entry.data_type() else { return None };
+            let columns = parts.iter().zip([map.keys(), map.values()]);
+            let columns = columns.map(|(part, column)| grown(column, part.data_type())).collect::<Option<_>>()?;
+            let entries = StructArray::try_new(parts.clone(), columns, None).ok()?;
+            let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
+            Arc::new(MapArray::try_new(Arc::clone(entry), offsets, entries, nulls, *sorted).ok()?)
+        }
         _ => return None,
     })
 }

@@ -18,6 +18,7 @@ use super::keys::KeyCells;
 use super::plan::Plan;
 use super::scan::Scan;
 use crate::delta::{self, TableLayout};
+use crate::schema::without_ids;
 
 /// Memory for deletes that others wrote, and that are not of keys asked for.
 const DELETES_BYTES: u64 = 64 << 20;
@@ -58,7 +59,7 @@ impl LookUp {
         let bug = |what: &str| Error::new(ErrorKind::Bug, format!("table {table}: {what}"));
         let columns = layout.arrow.fields().iter().map(|field| {
             let field_id = field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()?;
-            Some(TableColumn { field_id, name: field.name().clone(), arrow: field.data_type().clone() })
+            Some(TableColumn { field_id, name: field.name().clone(), arrow: without_ids(field.data_type()) })
         });
         let columns = columns.collect::<Option<Vec<TableColumn>>>().ok_or_else(|| bug("a column has no field id"))?;
         let key = layout.key_ids.iter().map(|id| columns.iter().find(|column| column.field_id == *id).cloned());

@@ -21,6 +21,9 @@ const BATCH_ROWS: usize = 4 * 1024;
 /// Where single rows are asked for, what a batch of them takes, about.
 const ASKED_BYTES: u64 = 8 << 20;
 
+/// What a value of fixed width takes in memory, at most.
+const VALUE_BYTES: i64 = 16;
+
 /// What is read of every file.
 pub(crate) struct Scan {
     pub(crate) table: TableName,
@@ -124,6 +127,8 @@ fn asked_rows(file: &ParquetMetaData, columns: &ProjectionMask) -> usize {
         for (leaf, chunk) in group.columns().iter().enumerate().filter(|(leaf, _)| columns.leaf_included(*leaf)) {
             let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
             let bytes = chunk.unencoded_byte_array_data_bytes().unwrap_or_else(|| chunk.uncompressed_size());
+            // In memory a value takes as much as that, though many of a list may be told in a few bytes.
+            let bytes = bytes.max(chunk.num_values().saturating_mul(VALUE_BYTES));
             let average = u64::try_from(bytes).unwrap_or(0) / rows;
             row += page_average(file, at, leaf, rows).unwrap_or(0).max(average);
         }

@@ -6,6 +6,7 @@ mod fixture;
 mod foreign;
 mod growth;
 mod looking_up;
+pub(crate) mod nested;
 #[cfg(feature = "servers")]
 mod postgres;
 mod reading;

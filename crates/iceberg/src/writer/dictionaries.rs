@@ -4,13 +4,14 @@
 //! than encoding and compressing the values as they are. So a column that had such a one goes without for a while.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{Field, SchemaRef as ArrowSchemaRef};
 use parquet::basic::{Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::metrics::field_id;
+use crate::schema::leaves;
 
 /// Files that a column goes without.
 const FILES_WITHOUT: u8 = 31;
@@ -35,10 +36,15 @@ impl Dictionaries {
     /// Looks at the columns of a file that was written.
     pub(super) fn learn(&self, columns: &ArrowSchemaRef, groups: &[RowGroupMetaData]) {
         let mut without = self.without.lock().unwrap_or_else(PoisonError::into_inner);
-        for (index, column) in columns.fields().iter().enumerate() {
+        // Parquet's columns are what is inside of those that have parts.
+        let inside = columns.fields().iter().flat_map(|column| {
+            let parts = leaves(column.data_type());
+            if parts.is_empty() { vec![Arc::clone(column)] } else { parts.to_vec() }
+        });
+        for (index, column) in inside.enumerate() {
             let mut chunks = groups.iter().filter_map(|group| group.columns().get(index));
             if chunks.any(has_outgrown)
-                && let Some(id) = field_id(column)
+                && let Some(id) = field_id(&column)
             {
                 without.insert(id, FILES_WITHOUT);
             }

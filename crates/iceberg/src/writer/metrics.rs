@@ -11,6 +11,7 @@ use parquet::file::statistics::Statistics;
 
 use super::bounds::ColumnBounds;
 use crate::delta::TableLayout;
+use crate::schema::leaves;
 
 /// Columns described, beside those of the key. The manifests of a table of 500 columns stay readable, as those of
 /// Iceberg's own writers do (`write.metadata.metrics.max-inferred-column-defaults`).
@@ -32,10 +33,22 @@ pub(crate) fn describe(layout: &TableLayout, facts: FileFacts<'_>) -> Result<Dat
     let bug = |what: &str| Error::new(ErrorKind::Bug, format!("table {}: {what}", layout.table));
     let (mut sizes, mut values, mut nulls, mut nans) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
     let (mut lower_bounds, mut upper_bounds) = (HashMap::new(), HashMap::new());
+    let mut next_leaf = 0;
     for (index, field) in facts.arrow.fields().iter().enumerate() {
+        let (leaf, parts) = (next_leaf, leaves(field.data_type()));
+        next_leaf += parts.len().max(1);
         let id = field_id(field).ok_or_else(|| bug("a column is written without its field id"))?;
         let in_key = layout.key_ids.contains(&id);
         if index >= DESCRIBED_COLUMNS && !in_key {
+            continue;
+        }
+        if !parts.is_empty() {
+            // Parquet counts levels there, not values, and Iceberg knows no bounds of them.
+            for (leaf, part) in (leaf..).zip(&parts) {
+                let id = field_id(part).ok_or_else(|| bug("an element is written without its field id"))?;
+                let chunks = facts.groups.iter().filter_map(|group| group.columns().get(leaf));
+                sizes.insert(id, chunks.map(|chunk| unsigned(chunk.compressed_size())).sum());
+            }
             continue;
         }
         let ty = layout.schema.field_by_id(id).and_then(|field| field.field_type.as_primitive_type());
@@ -43,7 +56,7 @@ pub(crate) fn describe(layout: &TableLayout, facts: FileFacts<'_>) -> Result<Dat
         let mut bounds = ColumnBounds::new(ty.clone(), in_key);
         let (mut size, mut count, mut null_count) = (0, 0, Some(0));
         for group in facts.groups {
-            let chunk = group.columns().get(index).ok_or_else(|| bug("a row group lacks a column"))?;
+            let chunk = group.columns().get(leaf).ok_or_else(|| bug("a row group lacks a column"))?;
             let cells = unsigned(chunk.num_values());
             size += unsigned(chunk.compressed_size());
             count += cells;

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, SchemaRef as ArrowSchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, SchemaRef as ArrowSchemaRef};
 use calve_core::{Error, ErrorKind, Result, TableName};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::{Compression, LogicalType, Type as PhysicalType, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
-use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
+use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type, TypePtr};
 
 use super::dictionaries::Dictionaries;
+use crate::schema;
 
 const CODEC: &str = "write.parquet.compression-codec";
 const LEVEL: &str = "write.parquet.compression-level";
@@ -97,10 +98,11 @@ impl FileFormat {
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_statistics_truncate_length(Some(STATISTIC_BYTES));
         let schema = rows.schema_ref();
-        for (field, column) in schema.fields().iter().zip(rows.columns()) {
-            let (path, size) = (ColumnPath::new(vec![field.name().clone()]), value_size(column));
+        let leaves = schema.fields().iter().zip(rows.columns()).flat_map(|(field, column)| leaves(field, column));
+        for (path, leaf, column) in leaves {
+            let size = value_size(&column);
             // Of large values it would be given up after a few, each of which it holds once more.
-            if !dictionaries.are_tried(field) || size >= LARGE_VALUE {
+            if !dictionaries.are_tried(&leaf) || size >= LARGE_VALUE {
                 properties = properties.set_column_dictionary_enabled(path.clone(), false);
             }
             if size >= HUGE_VALUE {
@@ -123,46 +125,101 @@ impl FileFormat {
 
 /// Bytes of a column's values, on average; 0 where they are of fixed width.
 pub(super) fn value_size(column: &ArrayRef) -> usize {
-    let offsets = match column.data_type() {
-        DataType::Utf8 => column.as_string::<i32>().value_offsets(),
-        DataType::Binary => column.as_binary::<i32>().value_offsets(),
-        _ => return 0,
+    varying_bytes(column) / column.len().max(1)
+}
+
+fn varying_bytes(column: &ArrayRef) -> usize {
+    let within = |offsets: &[i32]| {
+        let offset = |at: Option<&i32>| at.and_then(|at| usize::try_from(*at).ok()).unwrap_or(0);
+        (offset(offsets.first()), offset(offsets.last()).saturating_sub(offset(offsets.first())))
     };
-    let bytes = offsets.first().zip(offsets.last()).map_or(0, |(first, last)| last - first);
-    usize::try_from(bytes).unwrap_or(0) / column.len().max(1)
+    let part = |part: &ArrayRef, (from, count): (usize, usize)| {
+        let width = part.data_type().primitive_width().unwrap_or(size_of::<i32>());
+        count * width + varying_bytes(&part.slice(from, count))
+    };
+    match column.data_type() {
+        DataType::Utf8 => within(column.as_string::<i32>().value_offsets()).1,
+        DataType::Binary => within(column.as_binary::<i32>().value_offsets()).1,
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            part(list.values(), within(list.value_offsets()))
+        }
+        DataType::Map(..) => {
+            let map = column.as_map();
+            let range = within(map.value_offsets());
+            part(map.keys(), range) + part(map.values(), range)
+        }
+        _ => 0,
+    }
+}
+
+/// The columns that Parquet makes of one: their paths, fields and values.
+fn leaves(field: &FieldRef, column: &ArrayRef) -> Vec<(ColumnPath, FieldRef, ArrayRef)> {
+    let (group, values) = match field.data_type() {
+        DataType::List(_) => ("list", vec![Arc::clone(column.as_list::<i32>().values())]),
+        DataType::Map(..) => {
+            ("key_value", vec![Arc::clone(column.as_map().keys()), Arc::clone(column.as_map().values())])
+        }
+        _ => return vec![(ColumnPath::new(vec![field.name().clone()]), Arc::clone(field), Arc::clone(column))],
+    };
+    let path = |part: &FieldRef| ColumnPath::new(vec![field.name().clone(), group.to_owned(), part.name().clone()]);
+    let parts = schema::leaves(field.data_type());
+    parts.iter().zip(values).map(|(part, values)| (path(part), Arc::clone(part), values)).collect()
 }
 
 /// The Parquet schema of files with the columns of `arrow`, as the Iceberg specification (appendix A) wants each type.
 pub(crate) fn parquet_schema(arrow: &ArrowSchemaRef) -> parquet::errors::Result<SchemaDescriptor> {
     let converted = ArrowSchemaConverter::new().schema_root("table").convert(arrow)?;
-    let mut fields = Vec::with_capacity(arrow.fields().len());
-    for (field, ty) in arrow.fields().iter().zip(converted.root_schema().get_fields()) {
-        let info = ty.get_basic_info();
-        let builder = |physical| {
-            Type::primitive_type_builder(info.name(), physical)
-                .with_repetition(info.repetition())
-                .with_id(info.has_id().then(|| info.id()))
-        };
-        fields.push(match field.data_type() {
-            DataType::FixedSizeBinary(16) => Arc::new(
-                builder(PhysicalType::FIXED_LEN_BYTE_ARRAY)
-                    .with_length(16)
-                    .with_logical_type(Some(LogicalType::Uuid))
-                    .build()?,
-            ),
-            // The converter takes 64 bits for a single digit.
-            DataType::Decimal128(1, scale) => Arc::new(
-                builder(PhysicalType::INT32)
-                    .with_logical_type(Some(LogicalType::Decimal { precision: 1, scale: i32::from(*scale) }))
-                    .with_precision(1)
-                    .with_scale(i32::from(*scale))
-                    .build()?,
-            ),
-            _ => Arc::clone(ty),
-        });
-    }
+    let fields = arrow.fields().iter().zip(converted.root_schema().get_fields());
+    let fields = fields.map(|(field, ty)| parquet_type(field, ty)).collect::<parquet::errors::Result<_>>()?;
     let root = Type::group_type_builder("table").with_fields(fields).build()?;
     Ok(SchemaDescriptor::new(Arc::new(root)))
+}
+
+fn parquet_type(field: &Field, ty: &TypePtr) -> parquet::errors::Result<TypePtr> {
+    let info = ty.get_basic_info();
+    let builder = |physical| {
+        Type::primitive_type_builder(info.name(), physical)
+            .with_repetition(info.repetition())
+            .with_id(info.has_id().then(|| info.id()))
+    };
+    Ok(match field.data_type() {
+        DataType::FixedSizeBinary(16) => Arc::new(
+            builder(PhysicalType::FIXED_LEN_BYTE_ARRAY)
+                .with_length(16)
+                .with_logical_type(Some(LogicalType::Uuid))
+                .build()?,
+        ),
+        // The converter takes 64 bits for a single digit.
+        DataType::Decimal128(1, scale) => Arc::new(
+            builder(PhysicalType::INT32)
+                .with_logical_type(Some(LogicalType::Decimal { precision: 1, scale: i32::from(*scale) }))
+                .with_precision(1)
+                .with_scale(i32::from(*scale))
+                .build()?,
+        ),
+        DataType::List(element) => with_element(ty, &mut |ty| parquet_type(element, ty))?,
+        _ => Arc::clone(ty),
+    })
+}
+
+/// The group of a list, with what becomes of its element: `optional group a (LIST) { repeated group list { element } }`.
+fn with_element(
+    group: &TypePtr,
+    element: &mut dyn FnMut(&TypePtr) -> parquet::errors::Result<TypePtr>,
+) -> parquet::errors::Result<TypePtr> {
+    if !group.is_group() {
+        return element(group);
+    }
+    let info = group.get_basic_info();
+    let fields = group.get_fields().iter().map(|field| with_element(field, element));
+    let builder = Type::group_type_builder(info.name())
+        .with_repetition(info.repetition())
+        .with_converted_type(info.converted_type())
+        .with_logical_type(info.logical_type_ref().cloned())
+        .with_id(info.has_id().then(|| info.id()))
+        .with_fields(fields.collect::<parquet::errors::Result<_>>()?);
+    Ok(Arc::new(builder.build()?))
 }
 
 fn number<T: FromStr>(table: &TableName, key: &str, text: &str) -> Result<T> {

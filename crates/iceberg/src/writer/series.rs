@@ -69,7 +69,8 @@ impl FileSeries {
 
     /// Appends rows (or keys), one column for each of the layout's.
     pub(crate) fn write(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        // Cells come without the field ids that are written inside of lists.
+        let options = RecordBatchOptions::new().with_row_count(Some(rows)).with_match_field_names(false);
         let batch = RecordBatch::try_new_with_options(Arc::clone(self.arrow()), columns, &options)
             .map_err(|error| self.misfit(&error))?;
         let row: usize = batch.columns().iter().map(value_size).sum();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use calve_core::{
-    Column, ColumnBuffer, ColumnType, DeltaBatch, ErrorKind, LoadWriter, NativeType, Onto, Result, RowBuffer, RowOp,
-    TableName, TableSchema,
+    BufferFull, Column, ColumnBuffer, ColumnType, DeltaBatch, ErrorKind, LoadWriter, NativeType, Onto, Result,
+    RowBuffer, RowOp, TableName, TableSchema,
 };
 use iceberg::TableCreation;
 use iceberg::spec::{DataFile, Datum, TableMetadataBuilder};
@@ -65,7 +65,11 @@ impl Fixture {
     fn batch(&self, rows: Vec<ArrayRef>, deletes: Vec<ArrayRef>) -> DeltaBatch {
         let batch = |arrow: &arrow_schema::SchemaRef, columns: Vec<ArrayRef>| {
             let columns = if columns.is_empty() {
-                arrow.fields().iter().map(|field| arrow_array::new_empty_array(field.data_type())).collect()
+                arrow
+                    .fields()
+                    .iter()
+                    .map(|field| arrow_array::new_empty_array(&schema::without_ids(field.data_type())))
+                    .collect()
             } else {
                 columns
             };
@@ -73,7 +77,7 @@ impl Fixture {
             let fields: Vec<_> = arrow
                 .fields()
                 .iter()
-                .map(|f| arrow_schema::Field::new(f.name(), f.data_type().clone(), true))
+                .map(|f| arrow_schema::Field::new(f.name(), schema::without_ids(f.data_type()), true))
                 .collect();
             RecordBatch::try_new(Arc::new(arrow_schema::Schema::new(fields)), columns).unwrap()
         };
@@ -138,6 +142,25 @@ fn column(ty: &ColumnType, nullable: bool, rows: i32) -> ArrayRef {
             ColumnType::String => column.push_str(&format!("text {n} beyond sixteen characters")).unwrap(),
             ColumnType::Binary => column.push_bytes(&n.to_be_bytes()).unwrap(),
             ColumnType::Uuid => column.push_uuid(u128::from(n.unsigned_abs()).to_be_bytes()),
+            ColumnType::List(element) => column
+                .push_list(|elements| {
+                    (0..n % 4).for_each(|at| match **element {
+                        _ if at == 2 => elements.push_null(),
+                        ColumnType::Uuid => elements.push_uuid(u128::from(at.unsigned_abs()).to_be_bytes()),
+                        ColumnType::Decimal { .. } => elements.push_decimal(at.into()),
+                        _ => elements.push_i32(n * 10 + at),
+                    });
+                    Ok::<_, BufferFull>(())
+                })
+                .unwrap(),
+            ColumnType::Map => column
+                .push_map(|keys, values| {
+                    (0..n % 3).try_for_each(|at| {
+                        values.push_str(&format!("value {n}"))?;
+                        keys.push_str(&format!("key {at}"))
+                    })
+                })
+                .unwrap(),
         }
     }
     column.into_array()
@@ -167,8 +190,16 @@ fn all_types() -> Vec<(&'static str, ColumnType, bool)> {
         ("timestamp", ColumnType::Timestamp, true),
         ("timestamptz", ColumnType::TimestampTz, false),
         ("uuid", ColumnType::Uuid, true),
+        ("ints", ColumnType::Int.list(), true),
+        ("uuids", ColumnType::Uuid.list(), false),
+        ("d1s", decimal(1, 0).list(), true),
+        ("map", ColumnType::Map, true),
     ]
 }
+
+/// Fields that hold values: the columns, and what is inside of those that have parts.
+const SINGLE: usize = 18;
+const INSIDE: [i32; 5] = [23, 24, 25, 26, 27];
 
 #[test]
 fn every_type_is_laid_out_as_the_specification_wants_it() {
@@ -185,7 +216,7 @@ fn every_type_is_laid_out_as_the_specification_wants_it() {
         .columns()
         .iter()
         .map(|c| {
-            (c.name().to_owned(), c.physical_type(), c.logical_type_ref().cloned(), c.self_type().get_basic_info().id())
+            (c.path().string(), c.physical_type(), c.logical_type_ref().cloned(), c.self_type().get_basic_info().id())
         })
         .collect();
     let is = |precision, scale| Some(LogicalType::Decimal { precision, scale });
@@ -210,14 +241,30 @@ fn every_type_is_laid_out_as_the_specification_wants_it() {
         ("timestamp", PhysicalType::INT64, timestamp(false)),
         ("timestamptz", PhysicalType::INT64, timestamp(true)),
         ("uuid", PhysicalType::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid)),
+        ("ints.list.element", PhysicalType::INT32, None),
+        ("uuids.list.element", PhysicalType::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid)),
+        ("d1s.list.element", PhysicalType::INT32, is(1, 0)),
+        ("map.key_value.key", PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+        ("map.key_value.value", PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
     ];
-    let expected: Vec<_> =
-        (1..).zip(expected).map(|(id, (name, physical, logical))| (name.to_owned(), physical, logical, id)).collect();
+    let expected: Vec<_> = (1..=18)
+        .chain(INSIDE)
+        .zip(expected)
+        .map(|(id, (name, physical, logical))| (name.to_owned(), physical, logical, id))
+        .collect();
     assert_eq!(types, expected);
+
+    let groups = reader.parquet_schema().root_schema().get_fields()[SINGLE..].iter();
+    let groups: Vec<_> =
+        groups.map(|ty| (ty.get_basic_info().id(), ty.get_basic_info().logical_type_ref().cloned())).collect();
+    let (list, map) = (Some(LogicalType::List), Some(LogicalType::Map));
+    assert_eq!(groups, [(19, list.clone()), (20, list.clone()), (21, list), (22, map)]);
 
     let batches = read(&rows[0]);
     assert_eq!(batches.len(), 1);
-    for ((name, ty, _), (written, found)) in all_types().iter().zip(columns.iter().zip(batches[0].columns())) {
+    assert_eq!(batches[0].num_columns(), all_types().len());
+    for ((name, ty, _), (written, found)) in all_types()[..SINGLE].iter().zip(columns.iter().zip(batches[0].columns()))
+    {
         // Parquet keeps "UTC", not the zone's spelling.
         let found = if *ty == ColumnType::TimestampTz {
             let nanos = arrow_array::cast::as_primitive_array::<arrow_array::types::TimestampMicrosecondType>(found);
@@ -241,7 +288,9 @@ fn counts_and_bounds_are_true() {
     let offsets = file.split_offsets().unwrap();
     assert!(offsets.len() > 1 && offsets.is_sorted() && offsets[0] == 4, "{offsets:?}");
     let id = |name: &str| fixture.layout.schema.as_struct().field_by_name(name).unwrap().id;
-    for (name, _, nullable) in all_types() {
+    crate::tests::nested::assert_sizes_alone(file, &INSIDE);
+    for (name, _, nullable) in &all_types()[..SINGLE] {
+        let nullable = *nullable;
         assert_eq!(file.value_counts()[&id(name)], 20_000, "{name}");
         assert_eq!(file.null_value_counts()[&id(name)], if nullable { 6_667 } else { 0 }, "{name}");
         assert!(file.column_sizes()[&id(name)] > 0, "{name}");

@@ -44,7 +44,9 @@ impl Length {
             code::STRING | code::VAR_STRING | code::VARCHAR | code::VARCHAR_COMPRESSED => {
                 Self::Prefixed(if modifier > 255 { 2 } else { 1 })
             }
-            code::BLOB | code::BLOB_COMPRESSED | code::JSON | code::GEOMETRY if (1..=4).contains(&modifier) => {
+            code::BLOB | code::BLOB_COMPRESSED | code::JSON | code::GEOMETRY | code::VECTOR
+                if (1..=4).contains(&modifier) =>
+            {
                 Self::Prefixed(modifier)
             }
             _ => return None,
@@ -124,6 +126,7 @@ pub(super) enum Kind {
     Labels(Labels),
     Json,
     Geometry,
+    Vector,
     Uuid,
     /// As text.
     UuidText,
@@ -199,6 +202,7 @@ impl Kind {
             Self::Labels(labels) => value::push_labels(uint_le(bytes), labels, &mut scratch.text, out),
             Self::Json => json::push_json(bytes, &mut scratch.text, out),
             Self::Geometry => geometry::push_geometry(bytes, &mut scratch.text, out),
+            Self::Vector => value::push_vector(bytes, out),
             Self::Uuid => value::push_uuid(bytes, out),
             Self::UuidText => value::push_uuid_as_text(bytes, out),
             Self::Inet4 => value::push_inet4(bytes, out),

@@ -17,7 +17,6 @@ use crate::charset::{Charset, bytes_per_character};
 pub(super) fn kind(flavour: Flavour, column: &Column, declared: &DeclaredType, shape: Shape) -> Result<Kind, Mismatch> {
     let Some(kind) = kind_of(column, declared, shape) else {
         let reason = match (&*declared.base, shape.code) {
-            ("vector", _) => "values of VECTOR are not replicated yet: leave the column out",
             ("time" | "datetime" | "timestamp", code::TIME | code::DATETIME | code::TIMESTAMP) => {
                 "it is stored in the format of MariaDB 5.3: ALTER TABLE .. FORCE writes it anew"
             }
@@ -123,6 +122,15 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
             | "geometrycollection" | "geomcollection",
             ColumnType::Binary,
         ) if code == code::GEOMETRY => Some(Kind::Geometry),
+        ("vector", ColumnType::List(element)) if **element == ColumnType::Float => {
+            let fits = match code {
+                code::VECTOR => true,
+                // MariaDB's is of one length.
+                code::VARCHAR => number(0).and_then(|numbers| numbers.checked_mul(4)) == Some(modifier),
+                _ => false,
+            };
+            fits.then_some(Kind::Vector)
+        }
         _ => string_kind(column, declared, shape),
     }
 }

@@ -192,7 +192,7 @@ impl Shape {
         )
     }
 
-    /// Columns that character sets are sent of. MariaDB counts GEOMETRY among them, and its compressed columns.
+    /// Columns that character sets are sent of, those of bytes among them. MariaDB counts GEOMETRY among them, and its compressed columns.
     fn is_text(self, flavour: Flavour) -> bool {
         match self.code {
             code::STRING
@@ -201,7 +201,8 @@ impl Shape {
             | code::TINY_BLOB
             | code::MEDIUM_BLOB
             | code::LONG_BLOB
-            | code::BLOB => true,
+            | code::BLOB
+            | code::VECTOR => true,
             code::GEOMETRY | code::VARCHAR_COMPRESSED | code::BLOB_COMPRESSED => flavour == Flavour::MariaDb,
             _ => false,
         }

@@ -60,6 +60,20 @@ pub(crate) fn push_flag(value: i64, out: &mut ColumnBuffer) -> Result<(), CellEr
     Ok(())
 }
 
+/// `VECTOR`: its numbers as floats of 4 bytes, little-endian, as both servers keep and send it.
+pub(crate) fn push_vector(bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(malformed("a VECTOR of 4 bytes a number"));
+    }
+    out.push_list(|elements| {
+        for number in numbers {
+            elements.push_f32(f32::from_le_bytes(*number));
+        }
+        Ok(())
+    })
+}
+
 /// `BIGINT UNSIGNED`, and `BIT(64)`.
 pub(crate) fn push_unsigned_long(value: u64, out: &mut ColumnBuffer) {
     out.push_decimal(value.into());

@@ -158,7 +158,9 @@ const DEFINITIONS: &[(&str, Expected, On)] = &[
     ("varchar(10) default _utf8mb4'x'", Rows, Both),
     ("varchar(10) default x'41'", Rows, Both),
     ("varchar(10) default 'two' ' parts'", Rows, MariaDb),
-    ("vector(3)", Stops, MySql),
+    ("vector(3)", Kept, MySql),
+    ("vector", Kept, MySql),
+    ("vector(3) comment 'x'", Kept, MySql),
     ("enum(x'41')", Stops, Both),
 ];
 

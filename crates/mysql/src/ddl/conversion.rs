@@ -76,6 +76,7 @@ fn keeps(old: &DeclaredType, new: &DeclaredType) -> bool {
         | ("timestamp", "timestamp")
         | ("bit", "bit")
         | ("varbinary", "varbinary")
+        | ("vector", "vector")
         | ("char", "char" | "varchar")
         | ("varchar", "varchar") => longer,
         ("varbinary", base) if BLOBS.contains(&base) => u64::from(number(old, 0)) <= capacity(&BLOBS, base),

@@ -33,6 +33,9 @@ const SIZES: [(&str, u64); 4] = [("tiny", 0xff), ("", 0xffff), ("medium", 0xff_f
 /// Bytes of a row, and so of a column, that is stored with it.
 const LONGEST_ROW: u32 = 65_535;
 
+/// Numbers of a vector of MySQL that names none.
+const VECTOR_NUMBERS: u32 = 2048;
+
 impl WrittenType {
     /// What SERIAL is short for, but for its attributes.
     pub(super) fn serial() -> Self {
@@ -222,6 +225,8 @@ impl WrittenType {
             }
         }
         let width = character_set.as_deref().map_or(1, charset::bytes_per_character);
+        // A number of a vector takes four bytes.
+        let width = if ty.base == "vector" { 4 } else { width };
         ty.fill_in(flavour, width)?;
         let number = |index: usize| ty.numbers.get(index).map(|number| u64::from(*number));
         let is_time = matches!(ty.base.as_str(), "time" | "datetime" | "timestamp");
@@ -246,7 +251,9 @@ impl WrittenType {
             ("float", [..=24]) | ("time" | "datetime" | "timestamp", [0]) | ("year", [] | [4]) => self.numbers.clear(),
             ("float", [_]) => *self = Self { unsigned: self.unsigned, zerofill: self.zerofill, ..Self::of("double") },
             ("varchar" | "varbinary", [length]) if length.saturating_mul(width) <= LONGEST_ROW => {}
-            ("varchar" | "varbinary" | "year", _) => return not_known(self),
+            ("vector", []) if flavour == Flavour::MySql => self.numbers = vec![VECTOR_NUMBERS],
+            ("vector", [_]) => {}
+            ("varchar" | "varbinary" | "year" | "vector", _) => return not_known(self),
             ("text" | "blob", [length]) => {
                 let bytes = u64::from(*length) * u64::from(width);
                 let sized = SIZES.iter().find(|(_, size)| bytes <= *size);

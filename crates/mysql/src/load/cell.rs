@@ -12,7 +12,7 @@ use crate::binlog::temporal::{
 };
 use crate::binlog::value::{
     CellError, malformed, push_bit, push_bits, push_flag, push_padded, push_signed, push_text, push_unsigned_as_long,
-    push_unsigned_long, push_uuid_text,
+    push_unsigned_long, push_uuid_text, push_vector,
 };
 use crate::charset::Charset;
 use crate::types::code;
@@ -57,6 +57,7 @@ pub(super) enum Kind {
     Padded(usize),
     Geometry,
     Uuid,
+    Vector,
 }
 
 impl Kind {
@@ -82,6 +83,7 @@ impl Kind {
             (ColumnType::Time, _) => Self::Time,
             (ColumnType::Timestamp | ColumnType::TimestampTz, _) => Self::Datetime,
             (ColumnType::Uuid, _) => Self::Uuid,
+            (ColumnType::List(_), _) => Self::Vector,
             (ColumnType::Binary, code::GEOMETRY) => Self::Geometry,
             (ColumnType::Binary, code::STRING) => Self::Padded(modifier()?.into()),
             (ColumnType::Binary, _) => Self::Bytes,
@@ -89,7 +91,7 @@ impl Kind {
                 Some(name) => Self::Text { charset: Charset::by_name(name)?, pad_spaces: is_char(column) },
                 None => Self::PrintedText,
             },
-            (ColumnType::Boolean, _) => return None,
+            (ColumnType::Boolean | ColumnType::Map, _) => return None,
         })
     }
 
@@ -165,6 +167,7 @@ impl Kind {
             Self::Padded(length) => push_padded(bytes, length, scratch, out),
             Self::Geometry => push_geometry(bytes, scratch, out),
             Self::Uuid => push_uuid_text(bytes, out),
+            Self::Vector => push_vector(bytes, out),
             _ => Err(malformed("a value of the column's type")),
         }
     }

@@ -15,7 +15,8 @@ use super::message::{Malformed, Message, Relation, Truncate};
 use super::plan::{Known, Mismatch, RowPlan};
 use super::row::{Change, Fault, key_text};
 use crate::attributes::Attribute;
-use crate::cell::{CellError, binary_safe};
+use crate::cell::CellError;
+use crate::column_kind::binary_safe;
 use crate::types::chosen;
 
 /// Microseconds from 1970-01-01 to 2000-01-01, where Postgres counts from.

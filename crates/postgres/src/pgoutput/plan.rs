@@ -8,7 +8,7 @@ use calve_core::{CellRule, SchemaChange, StopReason, TableIndex, TableName, Tabl
 use super::message::{Malformed, Relation};
 use super::reshape::reshape;
 use crate::attributes::Attribute;
-use crate::cell::CellKind;
+use crate::column_kind::ColumnKind;
 
 /// How rows of one schema are decoded.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct RowPlan {
 /// How the cells of one column are decoded.
 #[derive(Clone, Debug)]
 pub(super) struct ColumnPlan {
-    pub(super) kind: CellKind,
+    pub(super) kind: ColumnKind,
     /// Its place in the key.
     pub(super) key: Option<usize>,
     pub(super) nullable: bool,
@@ -30,7 +30,7 @@ pub(super) struct ColumnPlan {
 impl RowPlan {
     pub(super) fn new(schema: Arc<TableSchema>, rules: &ValueRules) -> Self {
         let plan = |(index, (column, rule))| ColumnPlan {
-            kind: CellKind::plan(column),
+            kind: ColumnKind::plan(column),
             key: schema.key.iter().position(|key| *key == index),
             nullable: column.nullable,
             rule,

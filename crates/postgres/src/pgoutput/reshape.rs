@@ -10,7 +10,7 @@ use calve_core::{Column, ColumnType, SchemaChange, TableSchema};
 
 use super::plan::{Shape, ShapeColumn};
 use crate::attributes::Attribute;
-use crate::types::{built_in, column_type, oid};
+use crate::types::{built_in, built_in_type, element_of, oid};
 
 /// The schema that rows of this shape have; None where it is the present one. The error says why it cannot be told, or why
 /// rows in the lake cannot be what they are at the source.
@@ -117,14 +117,17 @@ impl Change<'_> {
                 // It changed once more since, and the type in between is one whose numbers say all of it.
                 // A type that was chosen for the column stays.
                 None if keeps_values(had, has) => {
-                    let own = before.ty == column_type(had.0, had.1);
-                    let ty = if own { column_type(has.0, has.1) } else { before.ty.clone() };
+                    let own = before.ty == built_in_type(had.0, had.1);
+                    let ty = if own { built_in_type(has.0, has.1) } else { before.ty.clone() };
                     (ty, built_in(has.0, has.1))
                 }
                 None => return Err(format!("the type of column {} changed more than once", column.name)),
             };
             // As text the same number has other digits.
-            let printed = before.ty == ColumnType::String && had.0 == oid::FLOAT4;
+            let printed = before.ty == ColumnType::String && element_of(had.0).unwrap_or(had.0) == oid::FLOAT4;
+            // An array that was loaded as text, as versions did that knew no lists, is text until it is read again.
+            let still_text = before.ty == ColumnType::String && matches!(ty, ColumnType::List(_));
+            let ty = if still_text && keeps_values(had, has) { ColumnType::String } else { ty };
             if printed || !keeps_values(had, has) {
                 self.existing_rows.get_or_insert(format!(
                     "the type of column {} changed from {} to {}",
@@ -157,6 +160,9 @@ fn keeps_values((from, from_modifier): (u32, i32), (to, to_modifier): (u32, i32)
     let text = |id| id == oid::VARCHAR || id == oid::TEXT;
     // A modifier of -1 is no limit.
     let wider = to_modifier == -1 || (from_modifier != -1 && from_modifier <= to_modifier);
+    if let (Some(from), Some(to)) = (element_of(from), element_of(to)) {
+        return keeps_values((from, from_modifier), (to, to_modifier));
+    }
     match (from, to) {
         (oid::INT2, oid::INT4 | oid::INT8) | (oid::INT4, oid::INT8) | (oid::FLOAT4, oid::FLOAT8) => true,
         (oid::NUMERIC, oid::NUMERIC) => {
@@ -211,7 +217,7 @@ mod tests {
     type Named = (u32, &'static str, u32, i32);
 
     fn column(&(id, name, type_oid, modifier): &Named) -> Column {
-        let ty = crate::types::column_type(type_oid, modifier);
+        let ty = built_in_type(type_oid, modifier);
         Column { id, name: name.to_owned(), ty, nullable: id != 1, native: NativeType::new(type_oid, modifier, "?") }
     }
 
@@ -411,6 +417,10 @@ mod tests {
             ((oid::TIMESTAMP, -1), (oid::TIMESTAMP, 3), false),
             ((oid::TIMESTAMP, -1), (oid::TIMESTAMPTZ, -1), false),
             ((oid::BPCHAR, 14), (oid::TEXT, -1), false),
+            ((1007, -1), (1016, -1), true),
+            ((1016, -1), (1007, -1), false),
+            ((1015, 14), (1009, -1), true),
+            ((oid::INT4, -1), (1007, -1), false),
         ] {
             assert_eq!(keeps_values(from, to), keeps, "{from:?} to {to:?}");
         }

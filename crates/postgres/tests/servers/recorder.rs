@@ -118,6 +118,7 @@ fn shown(column: &ColumnBuffer, row: usize) -> String {
             let text = String::from_utf8_lossy(bytes);
             if text.len() > 40 { format!("{} bytes", text.len()) } else { text.into_owned() }
         }
+        Values::List { .. } | Values::Map { .. } => calve_core::cell_text(column, row).expect("it is there"),
     }
 }
 

@@ -27,9 +27,9 @@ const SCHEMA: &str = "
     create table ledger_b (id int primary key, balance bigint not null);
     create table mixed (
         id int primary key, small smallint, big bigint, amount numeric(12, 3), free numeric, d double precision, r real,
-        flag boolean, bytes bytea, day date, at timestamp, instant timestamptz, clock time, u uuid, doc jsonb, note text, how mood);
-    create table docs (id int primary key, title text, body text, digest text, revision int);
-    alter table docs alter body set storage external;
+        flag boolean, bytes bytea, day date, at timestamp, instant timestamptz, clock time, u uuid, doc jsonb, note text, how mood, labels text[], counts bigint[]);
+    create table docs (id int primary key, title text, body text, digest text, revision int, pieces text[]);
+    alter table docs alter body set storage external, alter pieces set storage external;
     create table moves (a int, b text, v text, primary key (b, a));
     create table wiped (id bigint generated always as identity primary key, v text);
     create table wiped_child (id bigint primary key, parent bigint references wiped (id));
@@ -39,6 +39,7 @@ const SCHEMA: &str = "
     insert into ledger_a select i, 1000 from generate_series(1, 30) i;
     insert into ledger_b select i, 1000 from generate_series(1, 30) i;
     insert into docs select i, 'doc ' || i, repeat(md5(i::text), 320), md5(repeat(md5(i::text), 320)), 0 from generate_series(1, 20) i;
+    update docs set pieces = (select array_agg(md5(docs.id || ' ' || j)) from generate_series(1, 200) j);
     insert into moves select i, 'x', 'start' from generate_series(1, 30) i;
     insert into quiet select i, 0 from generate_series(1, 5) i;
     grant all on all tables in schema public to calve;
@@ -77,7 +78,8 @@ const MIXED_ROW: &str = "
     date '1900-01-01' + (random() * 80000)::int, timestamp '2000-01-01' + random() * interval '30 years',
     case when random() < 0.8 then timestamptz '2000-01-01' + random() * interval '30 years' end,
     time '00:00' + random() * interval '23 hours', gen_random_uuid(), jsonb_build_object('n', random()),
-    case when random() < 0.8 then md5(random()::text) end, (array['sad', 'ok', 'happy', null])[1 + (random() * 3)::int]::mood";
+    case when random() < 0.8 then md5(random()::text) end, (array['sad', 'ok', 'happy', null])[1 + (random() * 3)::int]::mood,
+    case when random() < 0.8 then array[md5(random()::text), null, 'b \"c\"', ''] end, (array[(random() * 9e15)::bigint, null])[1:(random() * 2)::int]";
 
 /// Ids of `mixed`: it is dense enough for updates to meet rows, and never grows beyond.
 const MIXED_IDS: u64 = 2_000;

@@ -84,11 +84,22 @@ fn columns(metadata: &Value) -> Option<Vec<Column>> {
         Some(Column {
             id: field.get("id")?.as_i64()?,
             name: text("name")?,
-            ty: text("type")?.replace(' ', ""),
+            ty: type_of(field.get("type")?)?,
             required: field.get("required")?.as_bool()?,
             key: key.contains(field.get("id")?),
             dropped: text("doc").is_some_and(|doc| doc.starts_with(DROPPED)),
         })
     };
     schema.get("fields")?.as_array()?.iter().map(column).collect()
+}
+
+/// A type in one word: `decimal(8,2)`, `list<int>`.
+fn type_of(ty: &Value) -> Option<String> {
+    let inside = |name: &str| ty.get(name).and_then(type_of);
+    match ty.get("type").and_then(Value::as_str) {
+        None => Some(ty.as_str()?.replace(' ', "")),
+        Some("list") => Some(format!("list<{}>", inside("element")?)),
+        Some("map") => Some(format!("map<{},{}>", inside("key")?, inside("value")?)),
+        Some(_) => None,
+    }
 }

@@ -15,6 +15,7 @@ mod schema_changes;
 mod texts;
 mod types;
 mod unrepresentable;
+mod vectors;
 mod xa;
 
 use std::ops::{Deref, DerefMut};

@@ -86,7 +86,8 @@ fn column(name: &str, full: &str, character_set: Option<String>, nullable: bool)
     let ty = lake_type(&declared);
     // A zero date becomes NULL.
     let dated = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
-    let native = NativeType { id: 0, modifier: -1, name: full.to_owned(), character_set, attributes: Vec::new() };
+    let native =
+        NativeType { id: 0, modifier: -1, name: full.to_owned(), character_set, attributes: Vec::new(), element: None };
     Column { id: 0, name: name.to_owned(), ty, nullable: nullable || dated, native }
 }
 
