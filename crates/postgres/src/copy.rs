@@ -227,7 +227,7 @@ impl CopyDecoder {
         }
         let mut buffer = RowBuffer::new(Arc::clone(&self.schema));
         for (place, &index) in self.schema.key.iter().enumerate() {
-            self.kinds.get(index)?.binary((*cells.get(index)?)?, buffer.old_key(place)).ok()?;
+            self.kinds.get(index)?.binary((*cells.get(index)?)?, buffer.old(place)).ok()?;
         }
         let (_, _, key) = buffer.into_parts();
         Some(show_key(&self.schema, key.iter(), 0))
