@@ -84,6 +84,9 @@ pub struct StagedDelta {
     /// As `nulled`, of values that became the nearest one that the lake holds.
     #[serde(default)]
     pub clamped: u64,
+    /// Changes of its table up to its last one, where the table keeps a log; whoever had it written says so.
+    #[serde(default)]
+    pub changes: u64,
     /// Bytes of all files.
     pub bytes: u64,
     /// Every file written, manifests included, by its path in the lake.
@@ -144,6 +147,8 @@ pub struct Stamp {
     pub source: SourceIdentity,
     /// The id of the load that the table's rows began with.
     pub load: CheckpointId,
+    /// Changes since that load, where the table keeps a log of them: the next one has the number after this.
+    pub changes: u64,
 }
 
 /// "All tables of this set were committed up to this position", as recorded in the lake by one of them.

@@ -72,6 +72,11 @@ impl TableSchema {
         if !same_key {
             return ReadAgain("its key changed".to_owned());
         }
+        if let Some(name) =
+            self.mode.added_columns().find(|name| next.columns.iter().any(|column| column.name == *name))
+        {
+            return ReadAgain(format!("column \"{name}\" was added, which is what calve adds in mode {}", self.mode));
+        }
         for column in &next.columns {
             match self.counterpart(column) {
                 Some(before) if !before.ty.widens_to(&column.ty) => {
@@ -116,6 +121,7 @@ mod tests {
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            mode: crate::TableMode::default(),
             columns,
             key: key.to_vec(),
         }

@@ -79,9 +79,12 @@ fn escaped(text: &str) -> String {
 }
 
 /// A key as people read it: `id = 5, region = 'eu'`, long texts cut. `columns` are those of the key, in its order, and the key
-/// is that of their cells `row`; a `?` stands for one that is not there.
+/// is that of their cells `row`; a `?` stands for one that is not there. `no key` where the table has none.
 pub fn show_key<'a>(schema: &TableSchema, columns: impl Iterator<Item = &'a ColumnBuffer>, row: usize) -> String {
     const LONGEST: usize = 80;
+    if schema.key.is_empty() {
+        return "no key".to_owned();
+    }
     let mut shown = String::new();
     for (column, buffer) in schema.key_columns().zip(columns) {
         let text = cell_text(buffer, row).unwrap_or_else(|| "?".to_owned());
@@ -222,6 +225,7 @@ mod tests {
             native_id: 0,
             character_set: None,
             left_out: Vec::new(),
+            mode: crate::TableMode::default(),
             columns,
             key,
         });

@@ -19,7 +19,7 @@ pub struct DeltaBatch {
     pub schema: Arc<TableSchema>,
     /// Whether everything that the table held before goes (TRUNCATE). Then there are no deletes.
     pub replace: bool,
-    /// Rows to put, one column for each of the schema's.
+    /// Rows to put, one column for each that the schema has [in the lake](TableSchema::in_lake).
     pub rows: RecordBatch,
     /// Further rows to put, which lack cells that the table has.
     pub incomplete: Option<IncompleteRows>,

@@ -13,6 +13,7 @@ mod finding;
 mod key;
 mod key_text;
 mod lake;
+mod mode;
 mod position;
 mod positions;
 mod rows;
@@ -36,6 +37,7 @@ pub use lake::{
     CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Ground, IncompleteRows, Lake, LakeTable,
     LakeVersion, LoadWriter, Onto, TableCommit, Written,
 };
+pub use mode::{LogEntries, LogOp, Origin, TableMode};
 pub use position::{
     BinlogOffset, BinlogPosition, GtidInterval, GtidPosition, GtidSet, GtidSource, LastGtid, Lsn, MariaDbGtid,
     MariaDbPoint, MariaDbPosition, ParsePositionError, Position, TransactionPoint,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{ColumnBuffer, Substitute, TableSchema, encode_key};
+use crate::{ColumnBuffer, LogEntries, Origin, Substitute, TableSchema, encode_key};
 
 /// What one entry of a [`RowBuffer`] did to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,21 +82,24 @@ pub struct Unchanged {
 /// The changes of one table, in log order, under one schema.
 ///
 /// A decoder appends the cells of the new image to [`image`](Self::image) and those of the old key to
-/// [`old_key`](Self::old_key), then calls [`finish_row`](Self::finish_row); a row that fails half-way is taken back with
-/// [`discard_row`](Self::discard_row). `images` is columns of the full row, `old_keys` columns of the key in the key's order.
+/// [`old`](Self::old), then calls [`finish_row`](Self::finish_row); a row that fails half-way is taken back with
+/// [`discard_row`](Self::discard_row). `images` is columns of the full row, `old` those that are kept of the row before
+/// ([`TableSchema::old_columns`]): the key, or of a table that keeps a log all.
 #[derive(Debug)]
 pub struct RowBuffer {
     schema: Arc<TableSchema>,
     ops: Vec<RowOp>,
     images: Vec<ColumnBuffer>,
-    old_keys: Vec<ColumnBuffer>,
+    old: Vec<ColumnBuffer>,
     /// Ascending.
     unchanged: Vec<Unchanged>,
     end: Mark,
     /// Of the entry that is not finished.
     substituted: Substituted,
     image_size: RowSize,
-    old_key_size: RowSize,
+    old_size: RowSize,
+    /// Which changes the entries are, for a log.
+    log: LogEntries,
 }
 
 /// What rows of some columns use of memory: how much each, and in which columns it varies.
@@ -122,11 +125,13 @@ impl RowBuffer {
     /// An empty buffer for rows of this schema.
     pub fn new(schema: Arc<TableSchema>) -> Self {
         let images: Vec<_> = schema.columns.iter().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
-        let old_keys: Vec<_> = schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
-        let (image_size, old_key_size) = (RowSize::new(&images), RowSize::new(&old_keys));
+        let old = schema.old_columns().into_iter().map(|at| ColumnBuffer::new(schema.columns[at].ty.clone()));
+        let old: Vec<_> = old.collect();
+        let (image_size, old_size) = (RowSize::new(&images), RowSize::new(&old));
         let (end, substituted) = (Mark::default(), Substituted::default());
         let (ops, unchanged) = (Vec::new(), Vec::new());
-        Self { schema, ops, images, old_keys, unchanged, end, substituted, image_size, old_key_size }
+        let log = LogEntries::default();
+        Self { schema, ops, images, old, unchanged, end, substituted, image_size, old_size, log }
     }
 
     /// The schema all rows have.
@@ -140,10 +145,10 @@ impl RowBuffer {
         &mut self.images[index]
     }
 
-    /// The column of old keys at `index` of the schema's `key`, to append a cell to.
+    /// The column of rows before at `index` of the schema's [`old_columns`](TableSchema::old_columns), to append a cell to.
     #[inline]
-    pub fn old_key(&mut self, index: usize) -> &mut ColumnBuffer {
-        &mut self.old_keys[index]
+    pub fn old(&mut self, index: usize) -> &mut ColumnBuffer {
+        &mut self.old[index]
     }
 
     /// All columns of new images, to append cells to.
@@ -185,7 +190,7 @@ impl RowBuffer {
         end.images += usize::from(op.has_image());
         end.old_keys += usize::from(op.has_old_key());
         assert!(
-            self.images.iter().all(|c| c.len() == end.images) && self.old_keys.iter().all(|c| c.len() == end.old_keys),
+            self.images.iter().all(|c| c.len() == end.images) && self.old.iter().all(|c| c.len() == end.old_keys),
             "a row of {} was finished with cells missing or left over",
             self.schema.table
         );
@@ -232,7 +237,7 @@ impl RowBuffer {
         self.end.ops
             + self.unchanged.len() * size_of::<Unchanged>()
             + self.image_size.bytes(self.end.images, &self.images)
-            + self.old_key_size.bytes(self.end.old_keys, &self.old_keys)
+            + self.old_size.bytes(self.end.old_keys, &self.old)
     }
 
     /// The end of the last finished entry.
@@ -246,10 +251,11 @@ impl RowBuffer {
         for column in &mut self.images {
             column.truncate(mark.images);
         }
-        for column in &mut self.old_keys {
+        for column in &mut self.old {
             column.truncate(mark.old_keys);
         }
         self.unchanged.truncate(self.unchanged_before(mark));
+        self.log.truncate(mark.ops);
         self.end = mark;
         self.substituted = Substituted::default();
     }
@@ -275,15 +281,38 @@ impl RowBuffer {
             schema: Arc::clone(&self.schema),
             ops: self.ops.split_off(mark.ops),
             images: self.images.iter_mut().map(|column| column.split_off(mark.images)).collect(),
-            old_keys: self.old_keys.iter_mut().map(|column| column.split_off(mark.old_keys)).collect(),
+            old: self.old.iter_mut().map(|column| column.split_off(mark.old_keys)).collect(),
             unchanged,
             end,
             substituted: std::mem::take(&mut self.substituted),
             image_size: self.image_size.clone(),
-            old_key_size: self.old_key_size.clone(),
+            old_size: self.old_size.clone(),
+            log: self.log.split_off(mark.ops),
         };
         self.end = mark;
         tail
+    }
+
+    /// The next entry is the change of its table that has this number. Said of an empty buffer.
+    pub fn number_from(&mut self, first: u64) {
+        debug_assert!(self.is_empty(), "entries of {} have numbers already", self.schema.table);
+        self.log.first = first;
+    }
+
+    /// Entries from here on are of this transaction.
+    pub fn begin_transaction(&mut self, origin: Arc<Origin>) {
+        self.log.truncate(self.len());
+        self.log.transactions.push((self.len(), origin));
+    }
+
+    /// Which changes the entries are; empty unless the table keeps a log.
+    pub fn log(&self) -> &LogEntries {
+        &self.log
+    }
+
+    /// The number of the change after the last entry.
+    pub fn next_number(&self) -> u64 {
+        self.log.first + self.len() as u64
     }
 
     /// What was done, in log order.
@@ -298,12 +327,12 @@ impl RowBuffer {
 
     /// Appends the encoded old key `row` to `out`.
     pub fn encode_old_key(&self, row: usize, out: &mut Vec<u8>) {
-        encode_key(self.old_keys.iter(), row, out);
+        encode_key(self.schema.old_key().map(|place| &self.old[place]), row, out);
     }
 
-    /// Takes the buffer apart: entries, columns of new images, columns of old keys. Cells that are [`unchanged`](Self::unchanged)
+    /// Takes the buffer apart: entries, columns of new images, columns of rows before. Cells that are [`unchanged`](Self::unchanged)
     /// are NULL in them: whoever can meet such cells asks for them first.
     pub fn into_parts(self) -> (Vec<RowOp>, Vec<ColumnBuffer>, Vec<ColumnBuffer>) {
-        (self.ops, self.images, self.old_keys)
+        (self.ops, self.images, self.old)
     }
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Result, TableName, TableSchema};
+use crate::{Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Result, TableMode, TableName, TableSchema};
 
 /// What becomes of a value that its column's type in the lake cannot hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub struct TableRules {
     pub on_unrepresentable: OnUnrepresentable,
     /// By the columns' names at the source.
     pub columns: BTreeMap<String, ColumnRules>,
+    /// What the table in the lake shall hold.
+    pub mode: TableMode,
     /// The rules were written for this table and no other, so that a column it does not have is a mistake.
     pub of_this_table: bool,
 }
@@ -93,6 +95,12 @@ impl TableRules {
     /// What is wrong with the rules for a table of these columns, each with whether it is one of the key.
     pub fn findings(&self, table: &TableName, columns: &[(&str, bool)]) -> Vec<Finding> {
         let mut findings = Vec::new();
+        for name in self.mode.added_columns().filter(|name| columns.iter().any(|(column, _)| column == name)) {
+            findings.push(Finding::error(
+                format!("table {table} has a column {name}, which is what calve adds in mode {}", self.mode),
+                "rename the column at the source, or give the table another mode",
+            ));
+        }
         for (name, rules) in &self.columns {
             let in_key = columns.iter().find(|(column, _)| column == name).map(|(_, in_key)| in_key);
             match (in_key, rules.on_unrepresentable) {
@@ -163,6 +171,11 @@ impl ValueRules {
             column.nullable |= rules.may_become_null(&column.name, schema.key.contains(&at));
         }
         (next != *schema).then_some(next)
+    }
+
+    /// The mode that was chosen for a table that stands, where it has another one until it is read again.
+    pub fn unapplied_mode(&self, schema: &TableSchema) -> Option<TableMode> {
+        Some(self.table(&schema.table).mode).filter(|mode| *mode != schema.mode)
     }
 
     /// Columns of a table that stands whose type was chosen, and is another one until it is read again: each with the type chosen.
@@ -274,6 +287,7 @@ mod tests {
             native_id: 0,
             character_set: None,
             left_out: Vec::new(),
+            mode: crate::TableMode::default(),
             columns: columns.iter().map(column).collect(),
             key: vec![0],
         }
@@ -284,6 +298,7 @@ mod tests {
         TableRules {
             on_unrepresentable: OnUnrepresentable::Null,
             columns: [("b".to_owned(), column(Some(OnUnrepresentable::Clamp))), ("c".to_owned(), column(None))].into(),
+            mode: TableMode::Upsert,
             of_this_table: true,
         }
     }

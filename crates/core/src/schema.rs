@@ -7,6 +7,8 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde::{Deserialize, Serialize};
 
+use crate::TableMode;
+
 /// A table of the source, by schema (namespace, database) and name, both exactly as the source stores them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TableName {
@@ -225,6 +227,9 @@ pub struct TableSchema {
     /// generated columns).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<u32>,
+    /// What the table in the lake holds.
+    #[serde(default, skip_serializing_if = "TableMode::is_upsert")]
+    pub mode: TableMode,
     /// In the source's order, at least one.
     pub columns: Vec<Column>,
     /// Indexes into `columns` of the replica identity, in its own order; empty where the table has none.

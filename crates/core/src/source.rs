@@ -6,7 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{DurablePosition, Position, Result, RowBuffer, SchemaChange, TableName, TableSchema, TransactionPoint};
+use crate::{
+    DurablePosition, Origin, Position, Result, RowBuffer, SchemaChange, TableName, TableSchema, TransactionPoint,
+};
 
 /// A table's place in the list that the engine gave to [`ChangeSource::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,10 +102,21 @@ impl fmt::Display for StopReason {
 
 /// Receives committed transactions in commit order. Implemented by the engine; called from [`ChangeSource::poll`].
 ///
-/// Calls come as `begin (rows | schema | stop)* (commit | abort)`, with `idle` and further `stop`s between transactions.
+/// Calls come as `begin origin? (rows | schema | stop)* (commit | abort)`, with `idle` and further `stop`s between transactions.
 pub trait ChangeSink: Send {
     /// A transaction begins.
     fn begin(&mut self, transaction: &TransactionPoint);
+
+    /// Whether a table keeps a log of its changes, so that the sink wants to be told of each transaction's
+    /// [`origin`](Self::origin).
+    fn keeps_log(&self) -> bool {
+        false
+    }
+
+    /// What is known of the transaction that began. Comes before anything else of it, where a table keeps a log.
+    fn origin(&mut self, origin: Origin) {
+        let _ = origin;
+    }
 
     /// Whether changes of this table in the present transaction are wanted; false where they are in the lake already, or the
     /// table is stopped.
@@ -207,6 +220,13 @@ pub trait LoadReader: Send {
     /// The rows hold nothing beyond this position. Where it is beyond [`position`](Self::position), changes in between may
     /// be in the rows or not: the table is consistent only after they were put on it, each in place of the row of its key.
     fn settled(&self) -> &Position;
+
+    /// The one position that the rows of a table are of, where it has another than the others and is read exactly there: at or
+    /// beyond [`position`](Self::position).
+    fn exact(&self, table: &TableName) -> Option<&Position> {
+        let _ = table;
+        None
+    }
 
     /// The table's schema at that position.
     fn schema(&self, table: &TableName) -> Option<Arc<TableSchema>>;

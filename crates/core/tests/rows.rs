@@ -46,6 +46,7 @@ fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns,
         key: vec![0],
     })
@@ -103,7 +104,7 @@ fn push_element(elements: &mut ColumnBuffer, at: i32) {
 
 fn append(rows: &mut RowBuffer, row: i32, op: RowOp) {
     if op.has_old_key() {
-        rows.old_key(0).push_i32(row);
+        rows.old(0).push_i32(row);
     }
     if op.has_image() {
         for (index, column) in rows.images_mut().iter_mut().enumerate() {
@@ -213,7 +214,7 @@ fn what_stands_is_what_was_not_taken_back() {
                 1 => {
                     // A row that fails half-way: some cells, then taken back.
                     rows.note_substituted(Substituted { nulled: 7, clamped: 7 });
-                    rows.old_key(0).push_i32(row);
+                    rows.old(0).push_i32(row);
                     let cells = random.below(TYPES.len());
                     for (index, column) in rows.images_mut().iter_mut().enumerate().take(cells) {
                         push(column, row, index != 0);
@@ -287,6 +288,7 @@ fn keys_are_equal_only_when_they_are_the_same() {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: columns.into(),
         key: vec![1, 0],
     });
@@ -308,8 +310,8 @@ fn keys_are_equal_only_when_they_are_the_same() {
     encoded.dedup();
     assert_eq!(encoded.len(), keys.len());
     // The old key has its columns in the key's order: (b, a).
-    rows.old_key(0).push_str("b").unwrap();
-    rows.old_key(1).push_str("a").unwrap();
+    rows.old(0).push_str("b").unwrap();
+    rows.old(1).push_str("a").unwrap();
     rows.finish_row(RowOp::Delete);
     let (mut old, mut image) = (Vec::new(), Vec::new());
     rows.encode_old_key(0, &mut old);

@@ -2,7 +2,8 @@
 //!
 //! Nothing of the protocol depends on when files are written, for only an intent makes them count. What is staged ahead must
 //! fit the tables as the commit under way leaves them; so nothing is while that gives a table another schema, and nothing that
-//! does so itself. Rows that lack values which their table has are staged once what is under way on that table is committed.
+//! does so itself. Rows that lack values which their table has are staged once what is under way on that table is committed, and
+//! so are those of a log that is being loaded: whether they are rows of the load or of the log is told then.
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::assemble::{Sealed, TableRows, Work};
 use crate::fold::{Inserts, fold};
+use crate::log::log;
 use crate::settings::{Mutation, Rules};
 use crate::weight::Weight;
 
@@ -35,26 +37,36 @@ pub(crate) struct Manner {
     pub(crate) schema: Arc<TableSchema>,
 }
 
+impl Manner {
+    /// Whether rows are staged only once the commit before them on their table is done: where they lack what the table has, and
+    /// where that commit may be the last of a load that they would be put into.
+    fn waits(&self, rows: &RowBuffer, rules: Rules) -> bool {
+        let lacks = !rows.unchanged().is_empty() && !rules.broken(Mutation::LookUpAhead);
+        lacks || (self.inserts == Inserts::MayExist && rows.schema().keeps_log())
+    }
+}
+
 /// Writes the files of a session's tables.
 pub(crate) struct Stager<'a> {
     pub(crate) writer: &'a dyn DeltaWriter,
     pub(crate) names: Arc<[TableName]>,
     /// Tables encoded side by side.
     pub(crate) parallelism: usize,
+    pub(crate) rules: Rules,
 }
 
 impl<'a> Stager<'a> {
     /// Encodes tables side by side, each in its manner.
     pub(crate) fn stage(&self, tables: Vec<TableRows>, manners: &[Manner]) -> BoxFuture<'a, Result<StagedTables>> {
-        let writer = self.writer;
+        let (writer, rules) = (self.writer, self.rules);
         let manner = |index: TableIndex| &manners[index.0];
         let jobs = tables.into_iter().filter(|(index, _)| !manner(*index).stopped).map(|(index, rows)| {
             let (Manner { onto, inserts, ground, .. }, names) = (manner(index), Arc::clone(&self.names));
             let (onto, inserts, ground) = (*onto, *inserts, ground.clone());
             async move {
-                let substituted = rows.substituted();
-                let written = writer.write(&names[index.0], encode_job(rows, inserts), onto, &ground).await?;
-                Ok::<_, Error>((index, counted(written, substituted)))
+                let (substituted, changes) = (rows.substituted(), rows.next_number().saturating_sub(1));
+                let written = writer.write(&names[index.0], encode_job(rows, inserts, rules), onto, &ground).await?;
+                Ok::<_, Error>((index, counted(written, substituted, changes)))
             }
         });
         // Collected first: a stream over borrowed closures is not nameable as Send.
@@ -63,16 +75,18 @@ impl<'a> Stager<'a> {
     }
 }
 
-fn counted(written: Written, substituted: Substituted) -> Written {
+fn counted(written: Written, substituted: Substituted, changes: u64) -> Written {
     let Substituted { nulled, clamped } = substituted;
     match written {
-        Written::Delta(delta) => Written::Delta(StagedDelta { nulled, clamped, ..delta }),
+        Written::Delta(delta) => Written::Delta(StagedDelta { nulled, clamped, changes, ..delta }),
         Written::Stops(reason) => Written::Stops(reason),
     }
 }
 
-fn encode_job(rows: RowBuffer, inserts: Inserts) -> EncodeJob {
-    Box::new(move || fold(rows, inserts))
+/// What is put on a load that is of no one position becomes part of it, be the table a log or not.
+fn encode_job(rows: RowBuffer, inserts: Inserts, rules: Rules) -> EncodeJob {
+    let folds = inserts == Inserts::MayExist || !rows.schema().keeps_log() || rules.broken(Mutation::FoldedLog);
+    Box::new(move || if folds { fold(rows, inserts) } else { log(rows) })
 }
 
 /// What the committer is to do next.
@@ -157,7 +171,7 @@ impl<'a> Ahead<'a> {
         mut weight: Weight,
         manners: &[Manner],
     ) -> Taken<'a> {
-        let waits = |(_, rows): &TableRows| !rows.unchanged().is_empty() && !self.rules.broken(Mutation::LookUpAhead);
+        let waits = |(index, rows): &TableRows| manners[index.0].waits(rows, self.rules);
         let (rest, now): (Vec<_>, Vec<_>) = tables.into_iter().partition(waits);
         let rest_weight = weight.split(rest.iter().map(|(_, rows)| rows.bytes()).sum());
         let staging = self.stager.stage(now, manners);

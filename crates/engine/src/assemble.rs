@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use calve_core::{
-    ChangeSink, Evolution, Mark, Position, RowBuffer, SchemaChange, StopReason, TableIndex, TableSchema,
+    ChangeSink, Evolution, Mark, Origin, Position, RowBuffer, SchemaChange, StopReason, TableIndex, TableSchema,
     TransactionPoint,
 };
 
@@ -72,6 +72,29 @@ struct Slot {
     mark: Mark,
     /// The schema before the present transaction changed it.
     before: Option<Arc<TableSchema>>,
+    /// Changes whose rows were handed on, where the table keeps a log.
+    changes: u64,
+}
+
+impl Slot {
+    /// An empty buffer for what comes next, which is of this transaction.
+    fn buffer(&self, origin: Option<&Arc<Origin>>) -> RowBuffer {
+        let mut buffer = RowBuffer::new(Arc::clone(&self.schema));
+        if self.schema.keeps_log() {
+            buffer.number_from(self.changes + 1);
+            if let Some(origin) = origin {
+                buffer.begin_transaction(Arc::clone(origin));
+            }
+        }
+        buffer
+    }
+
+    /// Hands on the buffer.
+    fn take(&mut self) -> Option<RowBuffer> {
+        let buffer = self.buffer.take()?;
+        self.changes = self.changes.max(buffer.next_number().saturating_sub(1));
+        Some(buffer)
+    }
 }
 
 /// What is taken of a table.
@@ -104,6 +127,8 @@ pub(crate) struct Assembler {
     /// The source has said where it stands, be it where reading began, and no checkpoint says so yet.
     spoke: Option<bool>,
     transaction: Option<TransactionPoint>,
+    /// What is known of it, where a table keeps a log.
+    origin: Option<Arc<Origin>>,
     /// Counts transactions.
     serial: u64,
     /// The transaction that chunks were handed on of, until it is sealed.
@@ -138,6 +163,7 @@ impl Assembler {
             touched: 0,
             mark: Mark::default(),
             before: None,
+            changes: 0,
         });
         Self {
             slots: slots.collect(),
@@ -149,6 +175,7 @@ impl Assembler {
             position: from,
             committed_at: None,
             transaction: None,
+            origin: None,
             serial: 0,
             chunked: None,
             rows: 0,
@@ -160,6 +187,14 @@ impl Assembler {
             under_way: UnderWay::new(),
             waits: false,
         }
+    }
+
+    /// Tables have had so many changes already, in their order.
+    pub(crate) fn after_changes(mut self, changes: impl Iterator<Item = u64>) -> Self {
+        for (slot, changes) in self.slots.iter_mut().zip(changes) {
+            slot.changes = if self.rules.broken(Mutation::NumbersAgain) { 0 } else { changes };
+        }
+        self
     }
 
     /// Counts rows that are handed on, until they are encoded.
@@ -246,7 +281,7 @@ impl Assembler {
                 "rows of no complete and no present transaction"
             );
             slot.mark = Mark::default();
-            Part::All(slot.buffer.take())
+            Part::All(slot.take())
         }))
     }
 
@@ -255,7 +290,7 @@ impl Assembler {
         let open = self.transaction.is_some().then_some(self.serial);
         let tables = self.take(|slot| {
             if open != Some(slot.touched) {
-                return Part::All(slot.buffer.take());
+                return Part::All(slot.take());
             }
             let mark = std::mem::take(&mut slot.mark);
             let Some(buffer) = &mut slot.buffer else { return Part::Before(None) };
@@ -284,7 +319,7 @@ impl Assembler {
             let rows = match reshaped {
                 Some(at) => {
                     self.reshaped.swap_remove(at);
-                    Some(rows.unwrap_or_else(|| RowBuffer::new(Arc::clone(&slot.schema))))
+                    Some(rows.unwrap_or_else(|| slot.buffer(None)))
                 }
                 None => rows.filter(|rows| !rows.is_empty()),
             };
@@ -338,7 +373,16 @@ impl ChangeSink for Assembler {
     fn begin(&mut self, transaction: &TransactionPoint) {
         assert!(self.transaction.is_none(), "a transaction began inside another");
         self.transaction = Some(transaction.clone());
+        self.origin = None;
         self.serial += 1;
+    }
+
+    fn keeps_log(&self) -> bool {
+        self.slots.iter().any(|slot| slot.schema.keeps_log())
+    }
+
+    fn origin(&mut self, origin: Origin) {
+        self.origin = Some(Arc::new(origin));
     }
 
     fn wants(&self, table: TableIndex) -> bool {
@@ -387,10 +431,18 @@ impl ChangeSink for Assembler {
             return None;
         }
         let slot = &mut self.slots[table.0];
-        let buffer = slot.buffer.get_or_insert_with(|| RowBuffer::new(Arc::clone(&slot.schema)));
+        if slot.buffer.is_none() {
+            slot.buffer = Some(slot.buffer(self.origin.as_ref()));
+        }
+        let buffer = slot.buffer.as_mut()?;
         if slot.touched != self.serial {
             slot.touched = self.serial;
             slot.mark = buffer.mark();
+            if slot.schema.keeps_log()
+                && let Some(origin) = &self.origin
+            {
+                buffer.begin_transaction(Arc::clone(origin));
+            }
         }
         self.rows += 1;
         self.last = Some(table.0);

@@ -248,6 +248,7 @@ impl Committer<'_> {
                 schema: Arc::clone(&part.schema),
                 source: self.identity.clone(),
                 load: entry.load.expect("a table that streams was loaded"),
+                changes: changes_after(entry, part),
             };
             let commit = TableCommit {
                 deltas: part.deltas.clone(),
@@ -276,6 +277,7 @@ impl Committer<'_> {
             let part = intent.tables.iter().find(|part| part.table == entry.name).expect("only parts were committed");
             entry.base = Some(intent.id);
             entry.position = Some(part.high.clone());
+            entry.changes = changes_after(entry, part);
             entry.schema = Arc::clone(&part.schema);
             self.observer.event(&Event::Committed {
                 table: entry.name.clone(),
@@ -482,6 +484,11 @@ pub(crate) fn part(entry: &Entry, schema: Arc<TableSchema>, deltas: Vec<StagedDe
         schema,
         deltas,
     }
+}
+
+/// How many changes a table has had once a part of an intent is committed.
+fn changes_after(entry: &Entry, part: &TableIntent) -> u64 {
+    part.deltas.iter().map(|delta| delta.changes).fold(entry.changes, u64::max)
 }
 
 /// An error with its causes, on one line.

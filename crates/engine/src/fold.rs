@@ -126,10 +126,12 @@ pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
 /// Inserts alone: their keys differ, for the source takes no key twice.
 fn all_new(buffer: RowBuffer, inserts: Inserts) -> std::result::Result<DeltaBatch, ArrowError> {
     let schema = Arc::clone(buffer.schema());
-    let (_, images, old_keys) = buffer.into_parts();
+    let (_, images, old) = buffer.into_parts();
     let images: Vec<ArrayRef> = images.into_iter().map(ColumnBuffer::into_array).collect();
+    let old: Vec<ArrayRef> = old.into_iter().map(ColumnBuffer::into_array).collect();
     let deletes = match inserts {
-        Inserts::AreNew => old_keys.into_iter().map(ColumnBuffer::into_array).collect(),
+        // There are none.
+        Inserts::AreNew => schema.old_key().map(|place| Arc::clone(&old[place])).collect(),
         Inserts::MayExist => schema.key.iter().map(|&index| Arc::clone(&images[index])).collect(),
     };
     batch(&schema, false, images, None, deletes)
@@ -192,9 +194,10 @@ fn last_states(buffer: &RowBuffer, inserts: Inserts) -> Result<(Keys, Resolved)>
 /// The surviving rows and the keys to delete, as batches.
 fn gather(keys: &Keys, resolved: &Resolved, buffer: RowBuffer) -> std::result::Result<DeltaBatch, ArrowError> {
     let schema = &Arc::clone(buffer.schema());
-    let (_, images, old_keys) = buffer.into_parts();
+    let (_, images, old) = buffer.into_parts();
     let images: Vec<ArrayRef> = images.into_iter().map(ColumnBuffer::into_array).collect();
-    let old_keys: Vec<ArrayRef> = old_keys.into_iter().map(ColumnBuffer::into_array).collect();
+    let old: Vec<ArrayRef> = old.into_iter().map(ColumnBuffer::into_array).collect();
+    let old_keys: Vec<ArrayRef> = schema.old_key().map(|place| Arc::clone(&old[place])).collect();
 
     let (mut from_old, mut from_image) = (Vec::new(), Vec::new());
     for state in &keys.states {
@@ -229,11 +232,13 @@ fn gather(keys: &Keys, resolved: &Resolved, buffer: RowBuffer) -> std::result::R
 fn batch(
     schema: &Arc<TableSchema>,
     replace: bool,
-    images: Vec<ArrayRef>,
+    mut images: Vec<ArrayRef>,
     incomplete: Option<IncompleteRows>,
     deletes: Vec<ArrayRef>,
 ) -> std::result::Result<DeltaBatch, ArrowError> {
-    let row_fields: Vec<Field> = schema.columns.iter().map(field).collect();
+    // The changes that a load is put right with are part of it.
+    images.extend(schema.loaded_cells(images[0].len()));
+    let row_fields: Vec<Field> = schema.in_lake().columns.iter().map(field).collect();
     Ok(DeltaBatch {
         schema: Arc::clone(schema),
         replace,
@@ -282,10 +287,10 @@ fn picked(resolved: &Resolved, rows: &[u32], images: &[ArrayRef]) -> std::result
     images.iter().enumerate().map(pick).collect()
 }
 
-fn field(column: &Column) -> Field {
+pub(crate) fn field(column: &Column) -> Field {
     Field::new(&column.name, column.ty.arrow_type(), column.nullable)
 }
 
-fn key_fields(schema: &TableSchema) -> Schema {
+pub(crate) fn key_fields(schema: &TableSchema) -> Schema {
     Schema::new(schema.key_columns().map(field).collect::<Vec<_>>())
 }

@@ -29,6 +29,7 @@ pub(crate) fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns,
         key: vec![2, 1],
     })
@@ -62,8 +63,8 @@ pub(crate) fn append(rows: &mut RowBuffer, change: &Change) {
         rows.image(2).push_i32(key.0);
     };
     let old = |rows: &mut RowBuffer, key: Key| {
-        rows.old_key(0).push_i32(key.0);
-        rows.old_key(1).push_i64(key.1);
+        rows.old(0).push_i32(key.0);
+        rows.old(1).push_i64(key.1);
     };
     let op = match *change {
         Insert(key, note) => {

@@ -63,6 +63,8 @@ pub(crate) struct Entry {
     pub(crate) base: Option<CheckpointId>,
     /// The load that its rows began with; none before its first.
     pub(crate) load: Option<CheckpointId>,
+    /// Changes that it records, where it keeps a log.
+    pub(crate) changes: u64,
     /// The position it records.
     pub(crate) position: Option<Position>,
     /// Complete up to here, changed or not; while it loads, the position of the load.

@@ -19,6 +19,7 @@ mod fold;
 mod fold_tests;
 mod ledger;
 mod load;
+mod log;
 mod observe;
 mod policy;
 mod publish;

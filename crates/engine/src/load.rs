@@ -68,7 +68,7 @@ impl Load<'_> {
                     let Some(table) = open.remove(&name) else { continue };
                     let Substituted { nulled, clamped } = table.substituted;
                     let delta = StagedDelta { nulled, clamped, ..table.writer.finish().await? };
-                    let position = self.reader.position().clone();
+                    let position = self.reader.exact(&name).unwrap_or_else(|| self.reader.position()).clone();
                     self.finish(&name, |table| Finished::Staged { table, delta, position }).await;
                 }
                 LoadEvent::Failed(name, reason) => {

@@ -41,6 +41,10 @@ impl Committer<'_> {
             if !entry.settles.as_ref().zip(sealed).is_some_and(|(settles, sealed)| sealed.covers(settles)) {
                 continue;
             }
+            // Chunks of a transaction that is not over are staged as rows of the load.
+            if entry.schema.keeps_log() && !entry.staged.is_empty() {
+                continue;
+            }
             let Some(loaded) = entry.loaded.take() else { continue };
             let mut deltas = vec![loaded];
             deltas.extend(files_of(std::mem::take(&mut entry.kept).into_iter().map(|(change, _)| change)));
@@ -62,7 +66,9 @@ impl Committer<'_> {
             schema: Arc::clone(&entry.schema),
             source: self.identity.clone(),
             load: id,
+            changes: deltas.iter().map(|delta| delta.changes).max().unwrap_or_default(),
         };
+        let changes = stamp.changes;
         let commit =
             TableCommit { deltas, stamp: Some(stamp), stop: entry.marked.then_some(None), ..TableCommit::default() };
         let target = Target { name: &name, base: entry.base, id, position: &position };
@@ -78,6 +84,7 @@ impl Committer<'_> {
         entry.version = receipt.version;
         entry.base = Some(id);
         entry.load = Some(id);
+        entry.changes = changes;
         entry.member_of.clear();
         entry.position = Some(position.clone());
         entry.upto = if pass_kept { completed } else { position.clone() };

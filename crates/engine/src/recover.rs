@@ -278,6 +278,7 @@ mod tests {
             native_id: 0,
             character_set: None,
             left_out: Vec::new(),
+            mode: calve_core::TableMode::default(),
             columns: Vec::new(),
             key: Vec::new(),
         };
@@ -288,6 +289,7 @@ mod tests {
             schema: Arc::new(schema.clone()),
             source: SourceIdentity(String::new()),
             load: id,
+            changes: 0,
         };
         let lake = LakeTable {
             version: LakeVersion(String::new()),

@@ -212,6 +212,7 @@ fn entry(found: &Found, planned: &crate::recover::PlannedTable) -> Entry {
         version: found.lake.version.clone(),
         base: found.lake.checkpoint(),
         load: found.lake.stamp.as_ref().map(|stamp| stamp.load),
+        changes: found.lake.stamp.as_ref().map_or(0, |stamp| stamp.changes),
         position: planned.position.clone(),
         upto: planned.upto.clone(),
         standing: match planned.fate {
@@ -279,10 +280,14 @@ async fn run(
         bytes: usize::try_from(settings.checkpoint_bytes).unwrap_or(usize::MAX),
     };
     let slots = entries.iter().map(|entry| (Arc::clone(&entry.schema), after(entry))).collect();
+    let changes = entries.iter().map(|entry| match entry.standing {
+        Standing::Streaming => entry.changes,
+        Standing::Loading | Standing::Stopped => 0,
+    });
     let (work, works) = mpsc::channel(1);
     let reader = Reader {
         source,
-        assembler: Assembler::new(plan.read.clone(), slots, limits, settings),
+        assembler: Assembler::new(plan.read.clone(), slots, limits, settings).after_changes(changes),
         environment: committer.environment,
         observer: committer.observer,
         settings,
@@ -368,8 +373,10 @@ async fn start_load<'a>(
             let message = format!("table {name} was altered while its load began");
             return Err(Error::new(ErrorKind::Retry, message).into());
         }
-        entry.upto = reader.position().clone();
-        entry.settles = (reader.settled() != reader.position()).then(|| reader.settled().clone());
+        let exact = reader.exact(name);
+        let drifts = exact.is_none() && reader.settled() != reader.position();
+        entry.upto = exact.unwrap_or_else(|| reader.position()).clone();
+        entry.settles = drifts.then(|| reader.settled().clone());
     }
     Ok(Some(Load { reader, tables, writer, observer, finished }))
 }

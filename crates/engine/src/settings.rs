@@ -101,6 +101,10 @@ pub enum Mutation {
     LookUpAhead,
     /// Values that updates left alone are looked up in what is committed, without the chunks staged on it.
     LookUpBelow,
+    /// Of a log's changes to a key within a checkpoint only the last is kept.
+    FoldedLog,
+    /// The changes of a log are numbered from the beginning again by every session.
+    NumbersAgain,
 }
 
 /// The rules of the protocol in force: all of them, except in tests.

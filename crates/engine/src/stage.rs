@@ -19,7 +19,7 @@ use crate::weight::Weight;
 impl<'a> Committer<'a> {
     pub(crate) fn stager(&self) -> Stager<'a> {
         let names = self.ledger.entries.iter().map(|entry| entry.name.clone()).collect();
-        Stager { writer: self.writer, names, parallelism: self.settings.commit_parallelism }
+        Stager { writer: self.writer, names, parallelism: self.settings.commit_parallelism, rules: self.ledger.rules }
     }
 
     /// How each table is staged now.

@@ -43,7 +43,7 @@ pub(crate) struct TableLayout {
     pub(crate) evolves: Option<i32>,
     /// The partition spec that the files are written under. Always without fields, for now.
     pub(crate) spec: PartitionSpecRef,
-    /// Of rows: the source's columns in the source's order, with field ids.
+    /// Of rows: the source's columns in the source's order, then those of the table's mode, with field ids.
     pub(crate) arrow: ArrowSchemaRef,
     /// Of equality deletes: the key's columns in the key's order, with field ids.
     pub(crate) key_arrow: ArrowSchemaRef,
@@ -69,7 +69,8 @@ impl TableLayout {
             return Err(partitioned(&source.table, metadata));
         }
         let current = metadata.current_schema();
-        let (schema, evolves) = match fit::fit(source, current, stamped, metadata.last_column_id(), onto)? {
+        let (lake, stamped) = (source.in_lake(), stamped.map(TableSchema::in_lake));
+        let (schema, evolves) = match fit::fit(&lake, current, stamped.as_deref(), metadata.last_column_id(), onto)? {
             Fit::Present => (Arc::clone(current), None),
             Fit::Evolved(schema) => {
                 // Under the number that it will have.
@@ -77,7 +78,7 @@ impl TableLayout {
                 (Arc::clone(evolved.current_schema()), Some(current.schema_id()))
             }
         };
-        let arrow = schema::arrow_schema(source, &schema)?;
+        let arrow = schema::arrow_schema(&lake, &schema)?;
         let (key_arrow, key_ids) = schema::arrow_key_schema(source, &schema)?;
         Ok(Self {
             table: source.table.clone(),
@@ -259,6 +260,7 @@ pub(crate) async fn stage(
         deletes: body.added.equality_deletes,
         nulled: 0,
         clamped: 0,
+        changes: 0,
         bytes: body.added.bytes + lengths,
         files,
         body: serde_json::to_value(&body).map_err(|e| {

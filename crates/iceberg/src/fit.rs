@@ -195,6 +195,7 @@ mod tests {
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            mode: calve_core::TableMode::default(),
             columns,
             key,
         }

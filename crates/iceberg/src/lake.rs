@@ -247,7 +247,7 @@ impl IcebergLake {
             )
         };
         let metadata = TableMetadataBuilder::new(
-            schema::new_schema(source)?,
+            schema::new_schema(&source.in_lake())?,
             UnboundPartitionSpec::builder().build(),
             SortOrder::unsorted_order(),
             location,

@@ -26,6 +26,8 @@ const POSITION: &str = "calve.position";
 const SOURCE: &str = "calve.source";
 /// The id of the load that the rows began with.
 const LOAD: &str = "calve.load";
+/// Changes of a table that keeps a log of them, in properties only.
+const CHANGES: &str = "calve.changes";
 /// The source's schema as JSON, in properties only: it is large, and a thousand summaries are kept.
 const SOURCE_SCHEMA: &str = "calve.source-schema";
 /// Names the source's schema in a summary.
@@ -166,6 +168,12 @@ fn read_stamp(
         schema: schema.cloned().ok_or_else(|| damaged(source, SOURCE_SCHEMA))?,
         source: SourceIdentity(get(SOURCE)?.clone()),
         load: get(LOAD)?.parse().map_err(|_| damaged(source, LOAD))?,
+        changes: match properties.get(CHANGES) {
+            // What a table has that kept a log once says nothing any more.
+            _ if schema.is_none_or(|schema| !schema.keeps_log()) => 0,
+            None => 0,
+            Some(text) => text.parse().map_err(|_| damaged(source, CHANGES))?,
+        },
     }))
 }
 
@@ -178,6 +186,9 @@ pub(crate) fn stamp_properties(stamp: &Stamp, changes: &mut PropertyChanges) -> 
         (LOAD.to_owned(), stamp.load.to_string()),
         (SOURCE_SCHEMA.to_owned(), json(&stamp.schema.table, &*stamp.schema)?),
     ]);
+    if stamp.schema.keeps_log() {
+        changes.set.insert(CHANGES.to_owned(), stamp.changes.to_string());
+    }
     Ok(())
 }
 
@@ -377,6 +388,7 @@ mod tests {
             native_id: 7,
             character_set: None,
             left_out: Vec::new(),
+            mode: calve_core::TableMode::default(),
             columns: vec![Column {
                 id: 0,
                 name: String::from("id"),
@@ -415,6 +427,7 @@ mod tests {
             schema: schema(),
             source: SourceIdentity(String::from("7300/1/db/slot")),
             load: CheckpointId(Uuid::from_u128(3)),
+            changes: 0,
         };
         let mark = StopMark {
             at: Some(at(5)),
@@ -470,6 +483,7 @@ mod tests {
             reshapes: false,
             nulled,
             clamped,
+            changes: 0,
             bytes: 0,
             files: Vec::new(),
             body: serde_json::Value::Null,

@@ -30,7 +30,10 @@ pub async fn check(settings: &MySqlSettings, tables: &[TableName]) -> Result<Vec
         found.push(catalog::read(&mut conn, table).await?);
     }
     findings.extend(tables::check(&mut conn, &server, tables, &found).await?);
-    findings.extend(rights::check(&mut conn, &server, tables).await?);
+    let locked = found.iter().flatten().filter(|table| table.has_no_key());
+    let locked = locked.filter(|found| server.conversions.rules.table(&found.table).mode.is_append());
+    let locked: Vec<TableName> = locked.map(|found| found.table.clone()).collect();
+    findings.extend(rights::check(&mut conn, &server, tables, &locked).await?);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     for conn in [conn, second] {
         // What was found does not depend on it.

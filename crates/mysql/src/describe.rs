@@ -70,11 +70,24 @@ impl CatalogTable {
         match (columns, key) {
             (Ok(columns), Some(key)) => {
                 let character_set = charset::of_collation(&self.collation);
-                let table = self.table.clone();
-                Ok(Arc::new(TableSchema { table, native_id: 0, character_set, left_out: Vec::new(), columns, key }))
+                let (table, mode) = (self.table.clone(), server.conversions.rules.table(&self.table).mode);
+                Ok(Arc::new(TableSchema {
+                    table,
+                    native_id: 0,
+                    character_set,
+                    left_out: Vec::new(),
+                    mode,
+                    columns,
+                    key,
+                }))
             }
             _ => Err(missing(&self.table)),
         }
+    }
+
+    /// Whether nothing tells its rows apart.
+    pub(crate) fn has_no_key(&self) -> bool {
+        self.key.is_empty()
     }
 
     /// The columns that are replicated: those that the log carries.
@@ -102,7 +115,8 @@ impl CatalogTable {
     /// not carry them.
     fn key_positions(&self, server: &Server) -> Option<Vec<usize>> {
         let position = |part: &catalog::KeyPart| self.logged(server).position(|column| column.name == part.column);
-        self.key.iter().map(position).collect::<Option<Vec<_>>>().filter(|key| !key.is_empty())
+        let may_have_none = server.conversions.rules.table(&self.table).mode.is_append();
+        self.key.iter().map(position).collect::<Option<Vec<_>>>().filter(|key| may_have_none || !key.is_empty())
     }
 
     /// Every rule that this table breaks.
@@ -146,9 +160,14 @@ impl CatalogTable {
     fn key_findings(&self, server: &Server, findings: &mut Vec<Finding>) {
         let (table, name) = (&self.table, qualified(&self.table));
         if self.key.is_empty() {
+            if server.conversions.rules.table(table).mode.is_append() {
+                return;
+            }
             findings.push(Finding::error(
                 format!("table {table} has no primary key, so nothing tells its rows apart"),
-                format!("ALTER TABLE {name} ADD PRIMARY KEY (..)"),
+                format!(
+                    "ALTER TABLE {name} ADD PRIMARY KEY (..), or replicate the table as a log of its changes (mode: append)"
+                ),
             ));
             return;
         }

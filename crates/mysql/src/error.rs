@@ -25,6 +25,7 @@ pub(crate) mod code {
     pub(crate) const COLUMN_ACCESS_DENIED: u16 = 1143;
     pub(crate) const UNKNOWN_TABLE: u16 = 1146;
     pub(crate) const TOO_MANY_USER_CONNECTIONS: u16 = 1203;
+    pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
     pub(crate) const USER_LIMIT_REACHED: u16 = 1226;
     pub(crate) const PRIVILEGE_NEEDED: u16 = 1227;
     pub(crate) const LOG_CANNOT_BE_READ: u16 = 1236;

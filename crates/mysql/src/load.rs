@@ -3,10 +3,12 @@
 //!
 //! The snapshots are not one: they were taken one after the other, between two positions of the log. What was committed in
 //! between is in the rows of one connection and may not be in those of another; it all comes again in the log, so the
-//! rows are the table as soon as the changes between the two positions were put on them.
+//! rows are the table as soon as the changes between the two positions were put on them. Tables without a key, on which none
+//! can be put, are locked meanwhile (`locks`).
 
 mod cell;
 mod cut;
+mod locks;
 mod queue;
 mod table;
 
@@ -29,6 +31,7 @@ use crate::describe::catalog;
 use crate::error::{code, server_error, sql_error};
 use crate::server::{Flavour, Server};
 use cut::{PIECE_ROWS, Range, read_error};
+use locks::Locks;
 use queue::{Job, Queue};
 use table::{LoadTable, PieceFault};
 
@@ -44,6 +47,10 @@ const HELD_BYTES: usize = 16 << 20;
 pub(crate) trait SnapshotPositions: Send {
     /// Called before the first snapshot is taken. Everything up to this position must be visible to a snapshot taken later.
     async fn before(&mut self) -> Result<Position>;
+
+    /// Called after the snapshots were taken, while tables are locked whose rows are therefore the same in all of them: a position
+    /// that these rows are of.
+    async fn locked(&mut self) -> Result<Position>;
 
     /// Called when all were taken, on the connections that hold them. Nothing after this position may be visible in any.
     async fn after(&mut self, snapshots: &mut [Conn]) -> Result<Position>;
@@ -62,6 +69,10 @@ enum Message {
 pub(crate) struct SnapshotReader {
     position: Position,
     settled: Position,
+    /// Tables that were locked, and the position that their rows are of.
+    exact: BTreeMap<TableName, Position>,
+    /// Tables that could not be locked: they are what they should be, and not read.
+    unread: BTreeMap<TableName, Arc<TableSchema>>,
     tables: BTreeMap<TableName, Arc<LoadTable>>,
     /// Tables that are still being read.
     open: usize,
@@ -95,14 +106,32 @@ impl SnapshotReader {
         let connections = (0..parallelism.max(1)).map(|_| connection::open_raw(connect));
         let mut connections = future::try_join_all(connections).await?;
         let position = positions.before().await?;
+        let mut locks = Locks::take(connect, server, tables).await?;
         future::try_join_all(connections.iter_mut().map(|conn| take_snapshot(conn, server.flavour))).await?;
-        let (mut load, mut refused) = (Vec::new(), VecDeque::new());
+        let mut exact = BTreeMap::new();
+        if !locks.tables().is_empty() {
+            let position = positions.locked().await?;
+            exact.extend(locks.tables().iter().map(|table| (table.clone(), position.clone())));
+        }
+        let mut unread = BTreeMap::new();
+        let (mut load, mut refused) = (Vec::new(), VecDeque::from(std::mem::take(&mut locks.refused)));
+        locks.release().await?;
         if let Some(conn) = connections.first_mut() {
             for table in tables {
                 let found = catalog::read(conn, table).await?;
                 match LoadTable::of(server, table, found, piece_rows) {
+                    Ok(source) if refused.iter().any(|(refused, _)| refused == table) => {
+                        unread.insert(table.clone(), source.schema);
+                    }
+                    Ok(source) if source.schema.key.is_empty() && !exact.contains_key(table) => {
+                        let message = format!("table {table} lost its key while its load began");
+                        return Err(Error::new(ErrorKind::Retry, message));
+                    }
                     Ok(source) => load.push(Arc::new(source)),
-                    Err(reason) => refused.push_back((table.clone(), reason)),
+                    Err(reason) => {
+                        refused.retain(|(refused, _)| refused != table);
+                        refused.push_back((table.clone(), reason));
+                    }
                 }
             }
             release_locks(conn).await?;
@@ -117,7 +146,7 @@ impl SnapshotReader {
         }
         let open = load.len();
         let tables = load.into_iter().map(|table| (table.schema.table.clone(), table)).collect();
-        Ok(Self { position, settled, tables, open, refused, messages, _workers: workers })
+        Ok(Self { position, settled, exact, unread, tables, open, refused, messages, _workers: workers })
     }
 
     /// Why a table cannot be read at all.
@@ -136,8 +165,13 @@ impl LoadReader for SnapshotReader {
         &self.settled
     }
 
+    fn exact(&self, table: &TableName) -> Option<&Position> {
+        self.exact.get(table)
+    }
+
     fn schema(&self, table: &TableName) -> Option<Arc<TableSchema>> {
-        self.tables.get(table).map(|table| Arc::clone(&table.schema))
+        let read = self.tables.get(table).map(|table| &table.schema);
+        read.or_else(|| self.unread.get(table)).map(Arc::clone)
     }
 
     fn estimated_rows(&self, table: &TableName) -> Option<u64> {

@@ -57,6 +57,10 @@ impl SnapshotPositions for Ends {
         Ok(place(1))
     }
 
+    async fn locked(&mut self) -> Result<Position> {
+        Ok(place(3))
+    }
+
     async fn after(&mut self, snapshots: &mut [Conn]) -> Result<Position> {
         assert!(!snapshots.is_empty());
         Ok(place(2))

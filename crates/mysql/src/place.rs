@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use calve_core::{
     BinlogOffset, BinlogPosition, Error, ErrorKind, GtidPosition, GtidSource, LastGtid, MariaDbGtid, MariaDbPoint,
-    MariaDbPosition, Position, Result, TransactionPoint,
+    MariaDbPosition, Origin, Position, Result, TransactionPoint,
 };
 
 /// Names a transaction when it begins.
@@ -18,6 +18,17 @@ pub(crate) struct TransactionName {
     pub(crate) gtid: Option<TransactionGtid>,
     /// Where its first event begins.
     pub(crate) start: BinlogOffset,
+}
+
+impl TransactionName {
+    /// What a log of changes says of it: where it begins in the server's log, and its GTID.
+    pub(crate) fn origin(&self, committed_at: i64) -> Origin {
+        let transaction = self.gtid.as_ref().map(|gtid| match gtid {
+            TransactionGtid::MySql { source, number, .. } => format!("{source}:{number}"),
+            TransactionGtid::MariaDb { domain, gtid } => format!("{domain}-{}-{}", gtid.server, gtid.sequence),
+        });
+        Origin { position: self.start.to_string(), transaction, committed_at }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

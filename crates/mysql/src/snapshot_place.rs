@@ -57,6 +57,15 @@ impl SnapshotPositions for SnapshotPlace {
         Ok(self.all_until.clone().unwrap_or_else(|| self.low.clone()))
     }
 
+    /// Whatever changed the locked tables is committed and counted, or waits for the lock.
+    async fn locked(&mut self) -> Result<Position> {
+        if self.server.flavour == Flavour::MySql && !self.server.has_gtids() {
+            let applied = server::binlog_end(&mut self.conn, &self.server).await?;
+            return Ok(Position::Binlog(BinlogPosition { applied, resume: None, created: 0 }));
+        }
+        committed(&mut self.conn, &self.server, Some(&self.low)).await
+    }
+
     async fn after(&mut self, _: &mut [Conn]) -> Result<Position> {
         let end = server::binlog_end(&mut self.conn, &self.server).await?;
         match &self.all_until {

@@ -178,6 +178,10 @@ impl ChangeSource for MySqlSource {
     async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
         self.settings.conversions.rules.check(tables.iter().map(|table| &*table.schema))?;
         for table in tables {
+            if let Some(wanted) = self.settings.conversions.rules.unapplied_mode(&table.schema) {
+                let (table, mode) = (&table.name, table.schema.mode);
+                tracing::warn!(%table, %mode, "its mode {wanted} of the configuration counts when the table is read again (calve reload {table})");
+            }
             for (column, wanted) in self.settings.conversions.rules.unapplied(&table.schema) {
                 let table = &table.name;
                 tracing::warn!(%table, column, "its type {wanted} of the configuration counts when the table is read again (calve reload {table})");

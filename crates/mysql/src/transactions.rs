@@ -616,6 +616,9 @@ impl Transactions {
         if !current.begun {
             current.begun = true;
             sink.begin(&current.point);
+            if sink.keeps_log() {
+                sink.origin(current.name.origin(current.committed_at));
+            }
         }
         Ok(())
     }

@@ -70,6 +70,7 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         native_id: 16_400,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: vec![key],
         key: vec![0],
     };
@@ -80,6 +81,7 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         deletes: 1,
         nulled: 3,
         clamped: 4,
+        changes: 0,
         bytes: 4096,
         files: (0..files).map(|i| format!("/lake/warehouse/public/orders/data/p-{n}-{i}-data.parquet")).collect(),
         body: serde_json::json!({ "manifests": ["a", n] }),

@@ -243,11 +243,11 @@ impl CopyDecoder {
             cells.push(cell);
             rest = after;
         }
-        let mut buffer = RowBuffer::new(Arc::clone(&self.schema));
-        for (place, &index) in self.schema.key.iter().enumerate() {
-            self.kinds.get(index)?.push((*cells.get(index)?)?, buffer.old_key(place)).ok()?;
+        let mut key: Vec<ColumnBuffer> =
+            self.schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+        for (out, &index) in key.iter_mut().zip(&self.schema.key) {
+            self.kinds.get(index)?.push((*cells.get(index)?)?, out).ok()?;
         }
-        let (_, _, key) = buffer.into_parts();
         Some(show_key(&self.schema, key.iter(), 0))
     }
 

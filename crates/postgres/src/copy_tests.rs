@@ -15,6 +15,7 @@ fn schema() -> Arc<TableSchema> {
         native_id: 20_000,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: vec![
             column("id", ColumnType::Long, oid::INT8),
             column("note", ColumnType::String, oid::TEXT),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableName, TableSchema, ValueRules};
+use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableMode, TableName, TableSchema, ValueRules};
 use tokio_postgres::Client;
 
 use crate::relation::{Identity, KeyIndex, Kind, Relation};
@@ -47,7 +47,8 @@ fn config_error(finding: &Finding) -> Error {
 impl Relation {
     /// The schema, if every rule holds, as the pipeline's rules have it.
     pub(crate) fn schema(&self, rules: &ValueRules) -> std::result::Result<Arc<TableSchema>, Finding> {
-        let findings = self.findings().into_iter().chain(self.rule_findings(rules));
+        let mode = rules.table(&self.table).mode;
+        let findings = self.findings(mode).into_iter().chain(self.rule_findings(rules));
         if let Some(broken) = findings.into_iter().find(|finding| finding.severity == Severity::Error) {
             return Err(broken);
         }
@@ -58,6 +59,7 @@ impl Relation {
             native_id: self.oid,
             character_set: None,
             left_out: self.left_out.clone(),
+            mode,
             columns: self.columns.iter().map(|column| chosen(column, &of_table)).collect(),
             key,
         };
@@ -119,8 +121,8 @@ impl Relation {
         key.columns.iter().map(|name| self.columns.iter().position(|column| column.name == *name)).collect()
     }
 
-    /// Every rule that this table breaks.
-    pub(crate) fn findings(&self) -> Vec<Finding> {
+    /// Every rule that this table breaks, if it is to be had in this mode.
+    pub(crate) fn findings(&self, mode: TableMode) -> Vec<Finding> {
         if let Kind::Other(kind) = self.kind {
             return vec![Finding::error(
                 format!("{} is {kind}: Postgres logs no changes of it", self.table),
@@ -132,7 +134,7 @@ impl Relation {
         }
         let mut findings = Vec::new();
         self.storage_findings(&mut findings);
-        self.key_findings(&mut findings);
+        self.key_findings(mode, &mut findings);
         self.column_findings(&mut findings);
         self.leaf_findings(&mut findings);
         findings
@@ -173,7 +175,7 @@ impl Relation {
         }
     }
 
-    fn key_findings(&self, findings: &mut Vec<Finding>) {
+    fn key_findings(&self, mode: TableMode, findings: &mut Vec<Finding>) {
         let table = &self.table;
         let name = qualified(table);
         if self.identity == Identity::Nothing {
@@ -183,12 +185,20 @@ impl Relation {
             ));
             return;
         }
+        if mode.is_append() && self.identity != Identity::Full {
+            self.large_value_findings(findings);
+        }
         let Some(key) = self.key_index() else {
+            // Under FULL the server lets rows without a key change, and logs the whole of them.
+            if mode.is_append() && self.identity == Identity::Full {
+                return;
+            }
             let remedy = match &self.primary_key {
                 Some(_) => format!("ALTER TABLE {name} REPLICA IDENTITY DEFAULT"),
                 None => format!(
                     "ALTER TABLE {name} ADD PRIMARY KEY (..); or, with a unique index over NOT NULL columns, ALTER TABLE \
-                     {name} REPLICA IDENTITY USING INDEX .."
+                     {name} REPLICA IDENTITY USING INDEX ..; or ALTER TABLE {name} REPLICA IDENTITY FULL, and replicate the \
+                     table as a log of its changes (mode: append)"
                 ),
             };
             findings.push(Finding::error(format!("table {table} has no key that tells its rows apart"), remedy));
@@ -235,6 +245,23 @@ impl Relation {
                     format!("ALTER TABLE {name} ALTER COLUMN {} SET NOT NULL", identifier(&column.name)),
                 ));
             }
+        }
+    }
+
+    /// What a log cannot look up.
+    fn large_value_findings(&self, findings: &mut Vec<Finding>) {
+        let large = |column: &&Column| matches!(column.ty, ColumnType::String | ColumnType::Binary);
+        let names: Vec<String> = self.columns.iter().filter(large).map(|column| identifier(&column.name)).collect();
+        if !names.is_empty() {
+            findings.push(Finding::warning(
+                format!(
+                    "an update that leaves a large value of table {} alone stops it in mode append, for the log of Postgres does \
+                     not carry that value; columns that can have such: {}",
+                    self.table,
+                    names.join(", ")
+                ),
+                format!("ALTER TABLE {} REPLICA IDENTITY FULL", qualified(&self.table)),
+            ));
         }
     }
 

@@ -61,7 +61,7 @@ async fn every_rule_says_what_is_wrong_and_what_mends_it() {
             .await
             .unwrap();
         let relation = Relation::read(&client, &table).await.unwrap().unwrap();
-        let found = relation.findings();
+        let found = relation.findings(calve_core::TableMode::Upsert);
         let of = |severity| found.iter().filter(move |finding| finding.severity == severity);
         assert_eq!(of(Severity::Error).count() > 0, !error.is_empty(), "{ddl}: {found:?}");
         let warned: Vec<String> = of(Severity::Warning).map(ToString::to_string).collect();

@@ -109,6 +109,7 @@ pub fn schema(native: impl Fn(Cell) -> NativeType) -> Arc<TableSchema> {
         key: vec![0],
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
     })
 }
 

@@ -169,6 +169,8 @@ mutations! {
     trusted_inserts_of_an_unsettled_load_are_noticed: TrustedInserts by "drift",
     looking_up_what_is_being_committed_is_noticed: LookUpAhead by "kept",
     looking_up_below_staged_chunks_is_noticed: LookUpBelow by "kept-large",
+    a_log_that_is_folded_is_noticed: FoldedLog by "log",
+    changes_numbered_from_the_beginning_again_are_noticed: NumbersAgain by "log",
 }
 
 #[test]

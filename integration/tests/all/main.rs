@@ -8,6 +8,7 @@
 
 #![allow(clippy::format_push_string, reason = "scripts are put together once, and read better so")]
 
+mod append;
 mod case;
 mod changes;
 mod chosen_types;

@@ -64,6 +64,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     scalar("tinyint1_as_boolean"),
     policy("on_zero_date"),
     policy("on_unrepresentable"),
+    scalar("mode"),
+    scalar("preimages"),
     tables("tables"),
     tables("exclude"),
     scalar("into"),
@@ -94,7 +96,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
 ];
 
 /// Fields that an entry of `tables` may have beside its pattern.
-pub(super) const TABLE_FIELDS: &[&str] = &["name", "as", "on_unrepresentable", "columns"];
+pub(super) const TABLE_FIELDS: &[&str] = &["name", "as", "on_unrepresentable", "mode", "preimages", "columns"];
 
 /// Fields of a column of such an entry.
 pub(super) const COLUMN_FIELDS: &[&str] = &["type", "on_unrepresentable"];

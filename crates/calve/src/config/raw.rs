@@ -34,6 +34,10 @@ pub(crate) struct TableEntry {
     pub(crate) target: Option<Given>,
     /// What becomes of values that the lake cannot hold.
     pub(crate) on_unrepresentable: Option<Given>,
+    /// What the tables in the lake hold.
+    pub(crate) mode: Option<Given>,
+    /// Whether updates of a log say what rows were before.
+    pub(crate) preimages: Option<Given>,
     /// Columns that have fields of their own, by name.
     pub(crate) columns: BTreeMap<String, ColumnEntry>,
 }
@@ -43,7 +47,7 @@ pub(crate) type ColumnEntry = BTreeMap<String, Given>;
 
 impl TableEntry {
     fn new(pattern: Given) -> Self {
-        Self { pattern, target: None, on_unrepresentable: None, columns: BTreeMap::new() }
+        Self { pattern, target: None, on_unrepresentable: None, mode: None, preimages: None, columns: BTreeMap::new() }
     }
 
     /// Takes over what a lower layer says of the values of these tables: a flag names tables, and nothing else.
@@ -57,13 +61,20 @@ impl TableEntry {
         };
         if let Some(other) = lower.iter().find(covers) {
             self.on_unrepresentable.clone_from(&other.on_unrepresentable);
+            self.mode.clone_from(&other.mode);
+            self.preimages.clone_from(&other.preimages);
             self.columns.clone_from(&other.columns);
         }
     }
 
     fn to_record(&self) -> Json {
         let mut record = Map::from_iter([("name".to_owned(), Json::String(self.pattern.text.clone()))]);
-        let fields = [("as", &self.target), ("on_unrepresentable", &self.on_unrepresentable)];
+        let fields = [
+            ("as", &self.target),
+            ("on_unrepresentable", &self.on_unrepresentable),
+            ("mode", &self.mode),
+            ("preimages", &self.preimages),
+        ];
         for (key, given) in fields.into_iter().filter_map(|(key, given)| Some((key, given.as_ref()?))) {
             record.insert(key.to_owned(), Json::String(given.text.clone()));
         }
@@ -92,6 +103,8 @@ impl TableEntry {
             pattern: field(value, "name")?,
             target: field(value, "as"),
             on_unrepresentable: field(value, "on_unrepresentable"),
+            mode: field(value, "mode"),
+            preimages: field(value, "preimages"),
             columns: value.get("columns").and_then(Json::as_object).into_iter().flatten().map(column).collect(),
         })
     }
@@ -296,7 +309,8 @@ impl Layer<'_> {
             return None;
         };
         let (target, on_unrepresentable) = (fields.remove("as"), fields.remove("on_unrepresentable"));
-        Some(TableEntry { pattern, target, on_unrepresentable, columns })
+        let (mode, preimages) = (fields.remove("mode"), fields.remove("preimages"));
+        Some(TableEntry { pattern, target, on_unrepresentable, mode, preimages, columns })
     }
 
     /// Fields that take one value each.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use calve_core::{Error, ErrorKind, OnUnrepresentable, Result, TableName, TableRules, ValueRules};
+use calve_core::{Error, ErrorKind, Result, TableName, TableRules, ValueRules};
 use calve_engine::SchemaPolicies;
 use tracing::level_filters::LevelFilter;
 
@@ -134,8 +134,8 @@ pub(crate) enum LogFormat {
 pub(crate) struct TableSelection {
     pub(crate) include: Vec<Selected>,
     pub(crate) exclude: Vec<TablePattern>,
-    /// What becomes of values of tables that no entry is for.
-    on_unrepresentable: OnUnrepresentable,
+    /// The rules of tables that no entry is for.
+    common: rules::Common,
     /// Of every table in the lake, where it is not named by the entry itself; else the source's schema.
     pub(crate) namespace: Option<String>,
 }
@@ -288,10 +288,10 @@ impl TableSelection {
 
     /// What was chosen for the values of each table. As for its name, the first entry that matches decides.
     pub(crate) fn rules(&self) -> ValueRules {
-        let (include, on_unrepresentable) = (self.include.clone(), self.on_unrepresentable);
+        let (include, others) = (self.include.clone(), self.common.rules());
         ValueRules::new(move |table| match include.iter().find(|selected| selected.pattern.matches(table)) {
             Some(selected) => selected.rules.clone(),
-            None => TableRules { on_unrepresentable, ..TableRules::default() },
+            None => others.clone(),
         })
     }
 
@@ -451,13 +451,13 @@ fn slot_name(text: &str) -> std::result::Result<String, String> {
 fn read_tables(reader: &mut Reader<'_>) -> TableSelection {
     let mut selection = TableSelection {
         namespace: reader.value("namespace", not_empty),
-        on_unrepresentable: reader.value_or("on_unrepresentable", OnUnrepresentable::Error, rules::policy),
+        common: rules::Common::read(reader),
         ..TableSelection::default()
     };
     for entry in reader.tables("tables") {
         let Some(pattern) = pattern(reader, "tables", entry) else { continue };
         let target = entry.target.as_ref().and_then(|given| target(reader, &pattern, given));
-        let rules = rules::of_entry(reader, entry, selection.on_unrepresentable, pattern.exact().is_some());
+        let rules = rules::of_entry(reader, entry, selection.common, pattern.exact().is_some());
         selection.include.push(Selected { pattern, target, rules });
     }
     for entry in reader.tables("exclude") {
@@ -541,7 +541,7 @@ fn not_empty(text: &str) -> std::result::Result<String, String> {
     if text.trim().is_empty() { Err("is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-fn boolean(text: &str) -> std::result::Result<bool, String> {
+pub(super) fn boolean(text: &str) -> std::result::Result<bool, String> {
     match text {
         "true" | "yes" => Ok(true),
         "false" | "no" => Ok(false),

@@ -69,6 +69,11 @@ impl Verifier {
         })
     }
 
+    /// Whether a table is a log, whose rows are none of the source's.
+    pub(crate) async fn keeps_log(&self, table: &TableName) -> Result<bool> {
+        Ok(self.lake.schema(table).await?.keeps_log())
+    }
+
     /// Compares one table.
     pub(crate) async fn table(&self, table: &TableName) -> Result<Verdict> {
         let (mut witness, schema) = self.witness(table).await?;

@@ -22,6 +22,7 @@ fn schema(columns: Vec<Column>, key: &[usize]) -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns,
         key: key.to_vec(),
     })
@@ -233,7 +234,7 @@ fn transaction(changes: &mut Changes<'_>, end: u64, entries: &[Entry]) {
     for (op, old_key, image) in entries {
         let Some(buffer) = changes.rows(TableIndex(0)) else { continue };
         if let Some(old) = old_key {
-            buffer.old_key(0).push_i32(*old);
+            buffer.old(0).push_i32(*old);
         }
         if let Some((id, v)) = image {
             buffer.image(0).push_i32(*v);
@@ -281,7 +282,7 @@ fn a_row_that_changed_in_part_is_left_out() {
         changes.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(end - 1) });
         let buffer = changes.rows(TableIndex(0)).unwrap();
         if op == RowOp::UpdateFrom {
-            buffer.old_key(0).push_i32(id - 1);
+            buffer.old(0).push_i32(id - 1);
         }
         buffer.image(0).push_null();
         buffer.image(1).push_i32(id);
@@ -324,7 +325,7 @@ fn an_aborted_transaction_changes_nothing() {
         |changes| {
             changes.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(149) });
             let buffer: &mut RowBuffer = changes.rows(TableIndex(0)).unwrap();
-            buffer.old_key(0).push_i32(1);
+            buffer.old(0).push_i32(1);
             buffer.finish_row(RowOp::Delete);
             changes.abort();
             assert!(!changes.is_full());

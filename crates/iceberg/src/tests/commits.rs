@@ -264,6 +264,7 @@ async fn a_load_evolves_the_schema() {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: vec![
             column("id", ColumnType::Long, false),
             column("paid", ColumnType::Boolean, true),
@@ -316,6 +317,7 @@ async fn changes_evolve_the_schema() {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: vec![
             column("id", ColumnType::Long, false),
             column("name", ColumnType::String, true),

@@ -93,6 +93,7 @@ pub(super) fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns,
         key: vec![0],
     })
@@ -114,6 +115,7 @@ pub(super) fn stamp(lsn: u64, schema: &Arc<TableSchema>) -> Stamp {
         schema: Arc::clone(schema),
         source: SourceIdentity("cluster/1/db/slot".into()),
         load: load(),
+        changes: 0,
     }
 }
 

@@ -35,7 +35,15 @@ fn schema() -> Arc<TableSchema> {
 
 fn schema_of(columns: Vec<calve_core::Column>) -> Arc<TableSchema> {
     let key = ["name", "id"].iter().filter_map(|name| columns.iter().position(|column| column.name == *name)).collect();
-    Arc::new(TableSchema { table: table(), native_id: 1, character_set: None, left_out: Vec::new(), columns, key })
+    Arc::new(TableSchema {
+        table: table(),
+        native_id: 1,
+        character_set: None,
+        left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
+        columns,
+        key,
+    })
 }
 
 fn batch_of(columns: Vec<ArrayRef>) -> RecordBatch {

@@ -9,7 +9,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Field, Schema};
 use calve_core::{
     BufferFull, CheckpointId, Column, ColumnBuffer, ColumnType, DeltaBatch, DeltaWriter, Ground, IncompleteRows, Lake,
-    LakeVersion, Onto, StagedDelta, TableCommit, TableSchema, cell_text,
+    LakeVersion, Onto, StagedDelta, TableCommit, TableMode, TableSchema, cell_text,
 };
 use iceberg::spec::DataFile;
 
@@ -19,7 +19,15 @@ use crate::IcebergLake;
 fn schema(columns: Vec<(u32, Column)>) -> Arc<TableSchema> {
     let columns = columns.into_iter().map(|(id, column)| Column { id, ..column }).collect();
     let key = vec![0];
-    Arc::new(TableSchema { table: table(), native_id: 1, character_set: None, left_out: Vec::new(), columns, key })
+    Arc::new(TableSchema {
+        table: table(),
+        native_id: 1,
+        character_set: None,
+        left_out: Vec::new(),
+        mode: TableMode::default(),
+        columns,
+        key,
+    })
 }
 
 fn batch_of(columns: Vec<ArrayRef>) -> RecordBatch {

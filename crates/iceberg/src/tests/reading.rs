@@ -33,6 +33,7 @@ fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns,
         key: vec![2, 1],
     })

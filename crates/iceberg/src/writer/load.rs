@@ -100,9 +100,11 @@ impl LoadWriter for TableLoad {
         let permit = self.encoders.permit().await?;
         self.busy.spawn_blocking(move || {
             let _permit = permit;
+            let schema = Arc::clone(rows.schema());
             let (ops, images, _) = rows.into_parts();
             let complete = series.complete_files();
-            series.write(images.into_iter().map(ColumnBuffer::into_array).collect(), ops.len())?;
+            let columns = images.into_iter().map(ColumnBuffer::into_array).chain(schema.loaded_cells(ops.len()));
+            series.write(columns.collect(), ops.len())?;
             if series.complete_files() > complete {
                 failpoint::hit("load.file-written");
             }

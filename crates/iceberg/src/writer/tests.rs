@@ -43,6 +43,7 @@ impl Fixture {
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            mode: calve_core::TableMode::default(),
             columns: columns.collect(),
             key,
         };
@@ -469,7 +470,7 @@ async fn a_load_given_up_leaves_nothing() {
 
     let mut writer = load(&fixture);
     let mut buffer = rows(&fixture, 0, 1);
-    buffer.old_key(0).push_i64(1);
+    buffer.old(0).push_i64(1);
     buffer.finish_row(RowOp::Delete);
     assert_eq!(writer.append(buffer).await.unwrap_err().kind(), ErrorKind::Bug);
 }

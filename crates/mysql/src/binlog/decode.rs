@@ -116,13 +116,17 @@ impl RowPlan {
                 RowOp::Insert
             }
             RowsKind::Delete => {
-                self.cells(reader, rows.before(), |column, cell| match &column.target {
-                    Some(target @ Target { key: Some(key), .. }) => {
-                        let out = buffer.old_key(*key);
-                        self.push(target, cell, &mut work.scratch, &mut work.substituted, out)
-                    }
-                    _ => Ok(()),
-                })?;
+                if self.schema.keeps_log() {
+                    self.old_row(rows, reader, work, buffer)?;
+                } else {
+                    self.cells(reader, rows.before(), |column, cell| match &column.target {
+                        Some(target @ Target { key: Some(key), .. }) => {
+                            let out = buffer.old(*key);
+                            self.push(target, cell, &mut work.scratch, &mut work.substituted, out)
+                        }
+                        _ => Ok(()),
+                    })?;
+                }
                 RowOp::Delete
             }
             RowsKind::Update => self.update(rows, reader, work, buffer)?,
@@ -130,6 +134,30 @@ impl RowPlan {
         buffer.note_substituted(work.substituted);
         buffer.finish_row(op);
         Ok(())
+    }
+
+    /// The row before as far as the log has it, for a table that keeps a log: there it always comes with the row after.
+    fn old_row<'a>(
+        &self,
+        rows: &RowsEvent<'_>,
+        reader: &mut Reader<'a>,
+        work: &mut Work<'a>,
+        buffer: &mut RowBuffer,
+    ) -> Result<(), Fault> {
+        // Counted when the row came.
+        let mut substituted = Substituted::default();
+        self.cells(reader, rows.before(), |column, cell| {
+            if column.is_json {
+                work.documents.push(cell);
+            }
+            let Some(target) = &column.target else { return Ok(()) };
+            let out = buffer.old(target.index);
+            if cell.is_none() && target.key.is_none() {
+                out.push_null();
+                return Ok(());
+            }
+            self.push(target, cell, &mut work.scratch, &mut substituted, out)
+        })
     }
 
     /// The key before is appended only where it is another: a row that keeps its key replaces itself.
@@ -143,17 +171,10 @@ impl RowPlan {
         work.old_key.clear();
         work.old_key.resize(self.schema.key.len(), &[]);
         work.documents.clear();
-        self.cells(reader, rows.before(), |column, cell| {
-            if let Some(Target { index, key: Some(key), .. }) = &column.target
-                && let Some(old) = work.old_key.get_mut(*key)
-            {
-                *old = cell.ok_or(Fault::Null { column: *index })?;
-            }
-            if column.is_json {
-                work.documents.push(cell);
-            }
-            Ok(())
-        })?;
+        let keeps_log = self.schema.keeps_log();
+        let before =
+            if keeps_log { self.old_row(rows, reader, work, buffer) } else { self.key_before(rows, reader, work) };
+        before?;
         let changed = self.partial_documents(rows.partial, reader)?;
         let mut same_key = true;
         let mut document = 0;
@@ -177,15 +198,33 @@ impl RowPlan {
                 cell => self.push(target, cell, &mut work.scratch, &mut work.substituted, out),
             }
         })?;
+        if keeps_log {
+            return Ok(RowOp::UpdateFrom);
+        }
         if same_key {
             return Ok(RowOp::Update);
         }
         let keys = self.columns.iter().filter_map(|column| column.target.as_ref());
         for (target, key) in keys.filter_map(|target| target.key.map(|key| (target, key))) {
             let cell = work.old_key.get(key).copied();
-            self.push(target, cell, &mut work.scratch, &mut work.substituted, buffer.old_key(key))?;
+            self.push(target, cell, &mut work.scratch, &mut work.substituted, buffer.old(key))?;
         }
         Ok(RowOp::UpdateFrom)
+    }
+
+    /// Cells of the row before an update that are needed afterwards: the key's, and documents.
+    fn key_before<'a>(&self, rows: &RowsEvent<'_>, reader: &mut Reader<'a>, work: &mut Work<'a>) -> Result<(), Fault> {
+        self.cells(reader, rows.before(), |column, cell| {
+            if let Some(Target { index, key: Some(key), .. }) = &column.target
+                && let Some(old) = work.old_key.get_mut(*key)
+            {
+                *old = cell.ok_or(Fault::Null { column: *index })?;
+            }
+            if column.is_json {
+                work.documents.push(cell);
+            }
+            Ok(())
+        })
     }
 
     /// Appends a cell, with something else in its place where it cannot be held and a rule says what.

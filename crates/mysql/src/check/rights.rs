@@ -9,10 +9,15 @@ use mysql_async::prelude::Queryable;
 use crate::describe::account;
 use crate::error::sql_error;
 use crate::server::{Flavour, Server};
-use crate::sql::qualified;
+use crate::sql::{identifier, qualified};
 
-/// Everything that must be granted, as one block to paste.
-pub(super) async fn check(conn: &mut Conn, server: &Server, tables: &[TableName]) -> Result<Vec<Finding>> {
+/// Everything that must be granted, as one block to paste. `locked` are those of the tables that are locked when they are read.
+pub(super) async fn check(
+    conn: &mut Conn,
+    server: &Server,
+    tables: &[TableName],
+    locked: &[TableName],
+) -> Result<Vec<Finding>> {
     let failed = |error: mysql_async::Error| sql_error("cannot read what the user may do", &error);
     let user: Option<String> = conn.query_first("SELECT CURRENT_USER()").await.map_err(failed)?;
     let user = account(&user.unwrap_or_default());
@@ -25,10 +30,10 @@ pub(super) async fn check(conn: &mut Conn, server: &Server, tables: &[TableName]
         }
     }
     let lines: Vec<String> = conn.query(sql).await.map_err(failed)?;
-    Ok(findings(server.flavour, &user, &Grants::parse(&lines), tables))
+    Ok(findings(server.flavour, &user, &Grants::parse(&lines), tables, locked))
 }
 
-fn findings(flavour: Flavour, user: &str, grants: &Grants, tables: &[TableName]) -> Vec<Finding> {
+fn findings(flavour: Flavour, user: &str, grants: &Grants, tables: &[TableName], locked: &[TableName]) -> Vec<Finding> {
     // MariaDB took REPLICATION CLIENT apart in 10.5 and shows it under its new name.
     let (monitor, names): (&str, &[&str]) = match flavour {
         Flavour::MySql => ("REPLICATION CLIENT", &["REPLICATION CLIENT", "SUPER"]),
@@ -47,7 +52,7 @@ fn findings(flavour: Flavour, user: &str, grants: &Grants, tables: &[TableName])
     if !wanted.is_empty() {
         statements.push(format!("GRANT {} ON *.* TO {user};", wanted.join(", ")));
     }
-    let unreadable: Vec<&TableName> = tables.iter().filter(|table| !grants.may_read(table)).collect();
+    let unreadable: Vec<&TableName> = tables.iter().filter(|table| !grants.may("SELECT", table)).collect();
     if !unreadable.is_empty() {
         const SHOWN: usize = 10;
         let more = unreadable.len().saturating_sub(SHOWN);
@@ -55,6 +60,12 @@ fn findings(flavour: Flavour, user: &str, grants: &Grants, tables: &[TableName])
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         lacking.push(format!("read {}{more}", names.join(", ")));
         statements.extend(unreadable.iter().map(|table| format!("GRANT SELECT ON {} TO {user};", qualified(table))));
+    }
+    let unlockable: BTreeSet<&str> =
+        locked.iter().filter(|table| !grants.may("LOCK TABLES", table)).map(|table| table.schema.as_str()).collect();
+    for database in unlockable {
+        lacking.push(format!("lock tables of {database}, which those without a key need when they are read"));
+        statements.push(format!("GRANT LOCK TABLES ON {}.* TO {user};", identifier(database)));
     }
     let mut findings = Vec::new();
     if !lacking.is_empty() {
@@ -111,8 +122,8 @@ impl Grants {
         })
     }
 
-    fn may_read(&self, table: &TableName) -> bool {
-        self.granted.iter().filter(|(privilege, _)| privilege == "SELECT" || privilege == "ALL PRIVILEGES").any(
+    fn may(&self, wanted: &str, table: &TableName) -> bool {
+        self.granted.iter().filter(|(privilege, _)| privilege == wanted || privilege == "ALL PRIVILEGES").any(
             |(_, scope)| match scope {
                 Scope::Everywhere => !self.revoked.contains(&table.schema),
                 Scope::Database(pattern) => is_like(&table.schema, pattern),
@@ -194,7 +205,7 @@ mod tests {
     fn check(flavour: Flavour, lines: &[&str], expected: &[&str]) {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         let tables = [TableName::new("d_1", "t"), TableName::new("e", "u")];
-        let found = findings(flavour, "'u'@'%'", &Grants::parse(&lines), &tables);
+        let found = findings(flavour, "'u'@'%'", &Grants::parse(&lines), &tables, &[]);
         let remedies: Vec<&str> = found.iter().map(|finding| finding.remedy.as_str()).collect();
         assert_eq!(remedies, expected, "{lines:?}");
     }

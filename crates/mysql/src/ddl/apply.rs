@@ -189,7 +189,11 @@ impl<'a> Table<'a> {
             }
             key = added?;
         }
-        if key.is_empty() { Err("it leaves the table without a primary key".to_owned()) } else { Ok(key) }
+        // A log goes on without one where it had none; where it had one its rows tell of that.
+        if key.is_empty() && !self.schema.key.is_empty() {
+            return Err("it leaves the table without a primary key".to_owned());
+        }
+        Ok(key)
     }
 
     fn build(&self, drafts: &[Draft<'_>], key: &[u32]) -> Result<TableSchema, String> {
@@ -223,8 +227,8 @@ impl<'a> Table<'a> {
         }
         let place = |id: &u32| drafts.iter().position(|draft| draft.id == *id);
         let key = key.iter().filter_map(place).collect();
-        let TableSchema { table, native_id, left_out, .. } = self.schema.clone();
-        Ok(TableSchema { table, native_id, character_set, left_out, columns, key })
+        let TableSchema { table, native_id, left_out, mode, .. } = self.schema.clone();
+        Ok(TableSchema { table, native_id, character_set, left_out, mode, columns, key })
     }
 
     fn conversions(&self) -> Conversions {

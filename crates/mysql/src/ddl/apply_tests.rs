@@ -27,6 +27,7 @@ fn schema(flavour: Flavour, columns: &str) -> TableSchema {
         native_id: 0,
         character_set,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: columns_so_far,
         key: vec![0],
     };

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use calve_core::{
-    ChangeSink, Error, ErrorKind, Lsn, Position, Result, RowOp, SchemaChange, SourceTable, StopReason, TableIndex,
-    TableSchema, TransactionPoint, ValueRules,
+    ChangeSink, Error, ErrorKind, Lsn, Origin, Position, Result, RowOp, SchemaChange, SourceTable, StopReason,
+    TableIndex, TableSchema, TransactionPoint, ValueRules,
 };
 use calve_spool::Spools;
 
@@ -122,8 +122,7 @@ impl Decoder {
             Message::StreamCommit { xid, commit_lsn, end_lsn, committed_at } => {
                 self.expect_transaction(false, "a Stream Commit")?;
                 let (records, aborted) = self.in_progress.commit(xid).map_err(refused)?;
-                self.in_transaction = true;
-                sink.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(commit_lsn) });
+                self.begin(commit_lsn, committed_at, xid, sink);
                 return Ok(Some(Replay::new(records, aborted, end_lsn, committed_at)));
             }
             message => self.committed(&message, sink)?,
@@ -147,10 +146,9 @@ impl Decoder {
             Message::Insert { relation, new } => self.row(relation, Change::Insert(new), sink),
             Message::Update { relation, old, new } => self.row(relation, Change::Update(old, new), sink),
             Message::Delete { relation, old } => self.row(relation, Change::Delete(old), sink),
-            Message::Begin { commit_lsn } => {
+            Message::Begin { commit_lsn, committed_at, xid } => {
                 self.expect_transaction(false, "a Begin")?;
-                self.in_transaction = true;
-                sink.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(commit_lsn) });
+                self.begin(commit_lsn, committed_at, xid, sink);
                 Ok(())
             }
             Message::Commit { end_lsn, committed_at } => {
@@ -164,6 +162,18 @@ impl Decoder {
             Message::StreamStart { .. } | Message::StreamCommit { .. } | Message::StreamAbort { .. } => {
                 Err(malformed(&Malformed::Nested))
             }
+        }
+    }
+
+    fn begin(&mut self, commit_lsn: u64, committed_at: i64, xid: u32, sink: &mut dyn ChangeSink) {
+        self.in_transaction = true;
+        sink.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(commit_lsn) });
+        if sink.keeps_log() {
+            sink.origin(Origin {
+                position: Lsn(commit_lsn).to_string(),
+                transaction: Some(xid.to_string()),
+                committed_at: committed_at.saturating_add(POSTGRES_EPOCH_US),
+            });
         }
     }
 
@@ -318,9 +328,10 @@ fn stop_reason(plan: &RowPlan, change: &Change<'_>, fault: Fault) -> Result<Stop
         Fault::Unchanged { column } => Ok(StopReason {
             state: "unchanged TOAST".into(),
             detail: format!(
-                "a change of the row with {} left out the large value in column {}, and nothing in it tells what that is",
+                "a change of the row with {} left out the large value in column {}, and nothing in it tells what that is{}",
                 key(),
-                name(column)
+                name(column),
+                if plan.schema.keeps_log() { " (in mode append it is not looked up)" } else { "" }
             ),
             remedy: format!(
                 "run ALTER TABLE {}.{} REPLICA IDENTITY FULL, then `calve reload {table}`",
@@ -381,6 +392,7 @@ fn no_schema() -> Arc<TableSchema> {
         native_id: 0,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: Vec::new(),
         key: Vec::new(),
     })

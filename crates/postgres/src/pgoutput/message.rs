@@ -88,6 +88,9 @@ pub(crate) enum Message<'a> {
     Begin {
         /// Start of the commit record.
         commit_lsn: u64,
+        /// Microseconds since 2000-01-01 UTC.
+        committed_at: i64,
+        xid: u32,
     },
     Commit {
         /// First byte after the commit record.
@@ -306,9 +309,9 @@ impl<'a> Message<'a> {
             }
             b'B' => {
                 let mut reader = reader("Begin");
-                let (commit_lsn, _committed_at, _xid) = (reader.u64()?, reader.i64()?, reader.u32()?);
+                let (commit_lsn, committed_at, xid) = (reader.u64()?, reader.i64()?, reader.u32()?);
                 reader.end()?;
-                Ok(Self::Begin { commit_lsn })
+                Ok(Self::Begin { commit_lsn, committed_at, xid })
             }
             b'C' => {
                 let mut reader = reader("Commit");

@@ -23,15 +23,19 @@ pub(super) struct ColumnPlan {
     pub(super) kind: ColumnKind,
     /// Its place in the key.
     pub(super) key: Option<usize>,
+    /// Its place among the columns that are kept of a row before.
+    pub(super) old: Option<usize>,
     pub(super) nullable: bool,
     pub(super) rule: CellRule,
 }
 
 impl RowPlan {
     pub(super) fn new(schema: Arc<TableSchema>, rules: &ValueRules) -> Self {
+        let old = schema.old_columns();
         let plan = |(index, (column, rule))| ColumnPlan {
             kind: ColumnKind::plan(column),
             key: schema.key.iter().position(|key| *key == index),
+            old: old.iter().position(|old| *old == index),
             nullable: column.nullable,
             rule,
         };

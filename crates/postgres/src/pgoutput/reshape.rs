@@ -228,6 +228,7 @@ mod tests {
             native_id: 9,
             character_set: None,
             left_out: Vec::new(),
+            mode: calve_core::TableMode::default(),
             columns,
             key: vec![0],
         }

@@ -48,12 +48,12 @@ impl<'a> Change<'a> {
                 RowOp::Update
             }
             Self::Update(Some(old), new) => {
-                push_old_key(plan, old, buffer)?;
+                push_old(plan, old, buffer)?;
                 push_image(plan, new, &Before::Row(Some(old)), buffer)?;
                 RowOp::UpdateFrom
             }
             Self::Delete(old) => {
-                push_old_key(plan, old, buffer)?;
+                push_old(plan, old, buffer)?;
                 RowOp::Delete
             }
         };
@@ -89,6 +89,9 @@ fn push_image<'a>(plan: &RowPlan, row: Tuple<'a>, before: &Before<'a>, buffer: &
             if let Err(fault) = push(column, index, cell, out) {
                 replace(plan, fault, cell, out, &mut substituted)?;
             }
+        } else if plan.schema.keeps_log() {
+            // What a log says is not looked up in it.
+            return Err(Fault::Unchanged { column: index });
         } else {
             out.push_null();
             left_out = true;
@@ -107,13 +110,19 @@ fn push_image<'a>(plan: &RowPlan, row: Tuple<'a>, before: &Before<'a>, buffer: &
     Ok(())
 }
 
-fn push_old_key(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Result<(), Fault> {
+fn push_old(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Result<(), Fault> {
     check_count(plan, old.row)?;
     let mut cells = old.row.cells();
     for (index, column) in plan.columns.iter().enumerate() {
         let cell = cells.next()?;
-        if let Some(key) = column.key {
-            push(column, index, cell, buffer.old_key(key))?;
+        let Some(place) = column.old else { continue };
+        let out = buffer.old(place);
+        // Without the whole old row, NULL there means "not sent" for every column outside the key.
+        if column.key.is_none() && (cell == Cell::Null || !old.full) {
+            out.push_null();
+        } else if let Err(fault) = push(column, index, cell, out) {
+            // Counted when the row came.
+            replace(plan, fault, cell, out, &mut Substituted::default())?;
         }
     }
     Ok(())

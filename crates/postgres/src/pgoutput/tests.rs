@@ -71,6 +71,7 @@ fn table(name: &str, native_id: u32, columns: &[(&str, ColumnType, u32, i32, boo
         native_id,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: columns.collect(),
         key: key.to_vec(),
     };

@@ -2,6 +2,8 @@
 //!
 //! I1: at every stamped snapshot a table's rows are the source's at the stamped position, its schema is the one stamped, and no
 //! key is ever doubled.
+//! Of a log of changes these are the rows that it tells of, and beside what its load brought it says of every change since what
+//! the source's log does, once and in order.
 //! I2: the source was told to forget nothing that the lake does not record as complete, nor what a running table lacks.
 //! I3: every running table is complete up to every completeness that names it.
 //! I4: once faults stop, everything catches up by itself (see [`run`](super::run)).
@@ -12,6 +14,7 @@ use std::collections::BTreeMap;
 
 use calve_core::{CheckpointId, Lsn, MemberDigest, TableName};
 
+use super::change_log;
 use super::source_log::{Row, lsn, table_name};
 use super::world::World;
 
@@ -70,6 +73,21 @@ impl World {
                 difference(expected, &rows)
             );
             return self.violate(what);
+        }
+        if stamp.schema.keeps_log()
+            && let Some(load) = table.loaded_at(stamp)
+        {
+            let expected = change_log::expected(&self.log, index, lsn(&load.position), lsn(&stamp.position));
+            let rows = table.log_rows(snapshot, &self.disk);
+            let got: Vec<_> = rows.iter().map(|row| (row.op.as_str(), row.key, row.value)).collect();
+            if got != expected {
+                let what = format!(
+                    "I1: the log in snapshot {snapshot} of {name}, loaded at {} and stamped {}, is not the source's\n   \
+                     expected {expected:?}\n   got      {rows:?}",
+                    load.position, stamp.position
+                );
+                return self.violate(what);
+            }
         }
         let schema = self.log.schema_at(index, lsn(&stamp.position));
         if stamp.schema != *schema {
@@ -239,6 +257,7 @@ mod tests {
             deletes: 0,
             nulled: 0,
             clamped: 0,
+            changes: 0,
             bytes: 0,
             files: files.data.clone(),
             body: serde_json::to_value(files).unwrap(),
@@ -249,6 +268,7 @@ mod tests {
             schema: Arc::clone(world.log.schema(0)),
             source: SourceIdentity(String::new()),
             load: CheckpointId(Uuid::from_u128(1)),
+            changes: 0,
         };
         commit(&mut world, &TableCommit { deltas: vec![delta], stamp: Some(stamp), ..TableCommit::default() });
         world

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::change_log::LogRow;
 use super::source_log::Row;
 
 /// What a file holds.
@@ -9,6 +10,8 @@ use super::source_log::Row;
 pub(crate) enum Content {
     /// Rows.
     Data(Vec<Row>),
+    /// Rows of a log beside those that its load brought.
+    Log(Vec<LogRow>),
     /// Keys that an equality delete takes away.
     Deletes(Vec<i64>),
 }

@@ -11,6 +11,7 @@ use calve_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::change_log::{LogRow, in_order, replay};
 use super::disk::{Content, Disk};
 use super::source_log::Row;
 
@@ -137,6 +138,7 @@ impl LakeState {
             deletes: 0,
             nulled: 0,
             clamped: 0,
+            changes: 0,
             bytes: 0,
             files: Vec::new(),
             body: serde_json::Value::Null,
@@ -176,6 +178,10 @@ impl LakeState {
     pub(crate) fn compact(&mut self, name: &TableName, disk: &mut Disk) {
         let Some(table) = self.tables.get_mut(name) else { return };
         let Some(main) = table.main else { return };
+        // Rows of a log stay what they are in whatever files, so there is nothing to see of it.
+        if !table.log_rows(main, disk).is_empty() {
+            return;
+        }
         self.snapshots += 1;
         let path = format!("foreign/{}/{}", name.name, self.snapshots);
         disk.write(&path, Content::Data(table.live_rows(main, disk)));
@@ -245,6 +251,17 @@ impl Table {
         rows_of(&self.snapshots[&snapshot].files, disk)
     }
 
+    /// What stands in a log beside what its load brought, in the order of the changes.
+    pub(crate) fn log_rows(&self, snapshot: u64, disk: &Disk) -> Vec<LogRow> {
+        log_rows_of(&self.snapshots[&snapshot].files, disk)
+    }
+
+    /// The position that the load ended at which the table's rows began with, where its snapshot is known.
+    pub(crate) fn loaded_at(&self, stamp: &Stamp) -> Option<&Stamp> {
+        let stamps = self.snapshots.values().filter_map(|snapshot| snapshot.stamp.as_ref());
+        stamps.into_iter().find(|found| found.checkpoint == stamp.load)
+    }
+
     /// The rows a reader would see if these were committed as they are.
     pub(crate) fn rows_with(&self, staged: &[StagedDelta], disk: &Disk) -> Vec<Row> {
         let mut files = self.main.map_or_else(Vec::new, |main| self.snapshots[&main].files.clone());
@@ -273,13 +290,25 @@ fn rows_of(files: &[(String, u64)], disk: &Disk) -> Vec<Row> {
                 }
             }
             Some(Content::Data(data)) => rows.extend(data.iter().map(|row| (*row, *sequence))),
-            None => {}
+            Some(Content::Log(_)) | None => {}
         }
     }
     rows.retain(|((key, _), sequence)| deleted_by.get(key).is_none_or(|deleted| deleted <= sequence));
     let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
+    // A log is read as the table that it tells of.
+    replay(&mut rows, &log_rows_of(files, disk));
     rows.sort_unstable();
     rows
+}
+
+fn log_rows_of(files: &[(String, u64)], disk: &Disk) -> Vec<LogRow> {
+    let log = files.iter().filter_map(|(path, _)| match disk.read(path) {
+        Some(Content::Log(rows)) => Some(rows.iter().cloned()),
+        _ => None,
+    });
+    let mut log: Vec<LogRow> = log.flatten().collect();
+    in_order(&mut log);
+    log
 }
 
 /// Reads what the simulated writer put into a delta.
@@ -325,6 +354,7 @@ mod tests {
             deletes: deletes.len() as u64,
             nulled: 0,
             clamped: 0,
+            changes: 0,
             bytes: 0,
             files: files.data.iter().chain(&files.deletes).cloned().collect(),
             body: serde_json::to_value(files).unwrap(),
@@ -333,6 +363,7 @@ mod tests {
 
     fn stamp(id: u128, position: u64) -> Stamp {
         Stamp {
+            changes: 0,
             load: CheckpointId(Uuid::from_u128(0)),
             checkpoint: CheckpointId(Uuid::from_u128(id)),
             position: Position::Postgres(Lsn(position)),

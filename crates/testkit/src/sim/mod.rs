@@ -10,6 +10,7 @@
 //! A run is named by its [`Spec`]: the same spec takes the same steps, whatever else goes on.
 
 mod catalog;
+mod change_log;
 mod check;
 mod clock;
 mod disk;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use calve_core::{
-    ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, LoadEvent, LoadReader, LogState, Lsn, Position,
-    Result, RowBuffer, RowOp, SchemaChange, SourceIdentity, SourceTable, StopReason, TableIndex, TableName,
+    ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, LoadEvent, LoadReader, LogState, Lsn, Origin,
+    Position, Result, RowBuffer, RowOp, SchemaChange, SourceIdentity, SourceTable, StopReason, TableIndex, TableName,
     TableSchema, TransactionPoint,
 };
 
@@ -307,6 +307,10 @@ impl Session {
                 return true;
             }
             sink.begin(&TransactionPoint::Postgres { commit_lsn: transaction.commit });
+            if sink.keeps_log() {
+                let position = transaction.commit.to_string();
+                sink.origin(Origin { position, transaction: None, committed_at: 0 });
+            }
             self.within = Some(0);
             return true;
         };
@@ -349,6 +353,14 @@ fn alter(process: &Process, sink: &mut dyn ChangeSink, place: TableIndex, table:
     }
 }
 
+/// A log has all columns of the row before. This source sends the key's alone.
+fn old_row(buffer: &mut RowBuffer, key: i64) {
+    buffer.old(0).push_i64(key);
+    if buffer.schema().keeps_log() {
+        buffer.old(1).push_null();
+    }
+}
+
 fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
     let Some(buffer) = sink.rows(place) else { return };
     match logged.change {
@@ -362,12 +374,12 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
             buffer.finish_row(RowOp::Update);
         }
         Change::Update(key) => {
-            buffer.old_key(0).push_i64(key);
+            old_row(buffer, key);
             image(buffer, key, logged.value);
             buffer.finish_row(RowOp::UpdateFrom);
         }
         Change::Rekey(old, new) => {
-            buffer.old_key(0).push_i64(old);
+            old_row(buffer, old);
             image(buffer, new, logged.value);
             buffer.finish_row(RowOp::UpdateFrom);
         }
@@ -376,17 +388,17 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
             buffer.finish_row(RowOp::Update);
         }
         Change::Keep(key) => {
-            buffer.old_key(0).push_i64(key);
+            old_row(buffer, key);
             image_without_value(buffer, key);
             buffer.finish_row(RowOp::UpdateFrom);
         }
         Change::Move(old, new) => {
-            buffer.old_key(0).push_i64(old);
+            old_row(buffer, old);
             image_without_value(buffer, new);
             buffer.finish_row(RowOp::UpdateFrom);
         }
         Change::Delete(key) => {
-            buffer.old_key(0).push_i64(key);
+            old_row(buffer, key);
             buffer.finish_row(RowOp::Delete);
         }
         Change::Truncate => buffer.finish_row(RowOp::Truncate),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use calve_core::{Column, ColumnType, Lsn, NativeType, Position, TableName, TableSchema};
+use calve_core::{Column, ColumnType, Lsn, NativeType, Position, TableMode, TableName, TableSchema};
 
 use super::random::Random;
 
@@ -96,6 +96,8 @@ pub(crate) struct SourceLog {
     /// A load's rows are read one by one, each at some position between two, as a source without exported snapshots reads
     /// them. The log carries every table, whatever is followed; a pipeline without streaming tables begins at its end.
     pub(crate) drifts: bool,
+    /// So many of the tables, from the first on, are logs of their changes in the lake.
+    logs: usize,
 }
 
 impl SourceLog {
@@ -103,14 +105,32 @@ impl SourceLog {
     pub(crate) fn new(tables: usize) -> Self {
         let tables = (0..tables)
             .map(|index| SourceTable {
-                schemas: vec![(Lsn(0), Arc::new(schema(index, 0)))],
+                schemas: vec![(Lsn(0), Arc::new(schema(index, 0, TableMode::Upsert)))],
                 rows: BTreeMap::new(),
                 history: vec![(Lsn(0), Arc::new(Vec::new()))],
                 followed_since: None,
                 gap: false,
             })
             .collect();
-        Self { tables, transactions: Vec::new(), end: Lsn(0x100), values: 0, slot: None, purges: false, drifts: false }
+        let (transactions, end) = (Vec::new(), Lsn(0x100));
+        Self { tables, transactions, end, values: 0, slot: None, purges: false, drifts: false, logs: 0 }
+    }
+
+    /// So many of the tables, from the first on, are logs of their changes in the lake. Said before anything is committed.
+    pub(crate) fn keep_logs_of(&mut self, tables: usize) {
+        self.logs = tables;
+        for index in 0..self.tables.len().min(tables) {
+            self.tables[index].schemas = vec![(Lsn(0), Arc::new(schema(index, 0, self.mode(index))))];
+        }
+    }
+
+    /// Whether the table is a log in the lake.
+    pub(crate) fn keeps_log(&self, table: usize) -> bool {
+        table < self.logs
+    }
+
+    fn mode(&self, table: usize) -> TableMode {
+        if self.keeps_log(table) { TableMode::Append { preimages: false } } else { TableMode::Upsert }
     }
 
     /// How many tables there are.
@@ -178,7 +198,11 @@ impl SourceLog {
     }
 
     /// Whether the transactions that end in (`low`, `high`] changed the table; a row that came and went did not.
+    /// Of a log everything counts.
     pub(crate) fn changed(&self, table: usize, low: Lsn, high: Lsn) -> bool {
+        if self.keeps_log(table) {
+            return !super::change_log::expected(self, table, low, high).is_empty();
+        }
         low < high && self.rows_at(table, low) != self.rows_at(table, high)
     }
 
@@ -233,7 +257,7 @@ impl SourceLog {
         let mut logged = Vec::new();
         for &(table, change) in changes {
             self.values += 1;
-            let value = self.values;
+            let (value, mode) = (self.values, self.mode(table));
             let rows = &mut self.tables[table].rows;
             let free = |rows: &BTreeMap<i64, i64>, key| assert!(!rows.contains_key(&key), "key {key} is taken");
             match change {
@@ -261,7 +285,7 @@ impl SourceLog {
                 Change::Truncate => rows.clear(),
                 Change::Alter => {
                     let schemas = &mut self.tables[table].schemas;
-                    let next = schema(table, schemas.len());
+                    let next = schema(table, schemas.len(), mode);
                     schemas.push((end, Arc::new(next)));
                 }
             }
@@ -288,7 +312,7 @@ pub(crate) fn table_name(index: usize) -> TableName {
 ///
 /// A column gets another name, then NULL is allowed in it, forbidden and allowed once more: changes that the lake shows, and
 /// two that it does not, the second of which leads back to what was there before the first.
-fn schema(index: usize, changes: usize) -> TableSchema {
+fn schema(index: usize, changes: usize, mode: TableMode) -> TableSchema {
     let (names, nullable) = (changes.div_ceil(4), changes % 4 == 2 || (changes > 0 && changes.is_multiple_of(4)));
     let column = |id: u32, name: &str, nullable: bool| Column {
         id,
@@ -303,6 +327,7 @@ fn schema(index: usize, changes: usize) -> TableSchema {
         native_id,
         character_set: None,
         left_out: Vec::new(),
+        mode,
         columns: vec![column(1, "id", false), column(2, &format!("value{names}"), nullable)],
         key: vec![0],
     }

@@ -10,7 +10,7 @@ use super::run::run;
 use super::world::Step;
 
 /// Every rule that can be switched off.
-pub const MUTATIONS: [Mutation; 23] = [
+pub const MUTATIONS: [Mutation; 25] = [
     Mutation::NoStamp,
     Mutation::SkipOff,
     Mutation::AckEarly,
@@ -34,6 +34,8 @@ pub const MUTATIONS: [Mutation; 23] = [
     Mutation::TrustedInserts,
     Mutation::LookUpAhead,
     Mutation::LookUpBelow,
+    Mutation::FoldedLog,
+    Mutation::NumbersAgain,
 ];
 
 /// One run: which scenario, under which seed and faults, with which rule switched off.

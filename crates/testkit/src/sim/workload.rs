@@ -13,17 +13,18 @@ const KEYS: u64 = 10;
 pub(crate) fn transaction(log: &SourceLog, random: &mut Random) -> Vec<(usize, Change)> {
     let mut rows: Vec<BTreeMap<i64, i64>> = (0..log.table_count()).map(|table| log.rows(table).clone()).collect();
     // Such sources send whole rows: what they read while they load is of no one position that a value could be looked up at.
-    let leaves_out = !log.drifts;
+    // And a log does not look values up.
+    let leaves_out = |table: usize| !log.drifts && !log.keeps_log(table);
     let length = if random.chance(12) { 8 + random.below(12) } else { 1 + random.below(4) };
     let mut changes = Vec::new();
     for _ in 0..length {
         let table = random.index(rows.len());
         if rows[table].len() >= 2 && random.chance(8) {
-            let leaves_out = leaves_out && random.chance(50);
+            let leaves_out = leaves_out(table) && random.chance(50);
             swap(table, &mut rows[table], random, leaves_out, &mut changes);
             continue;
         }
-        let change = change(&mut rows[table], random, leaves_out);
+        let change = change(&mut rows[table], random, leaves_out(table));
         changes.push((table, change));
     }
     changes

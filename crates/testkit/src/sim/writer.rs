@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, Int64Array, RecordBatch};
 use async_trait::async_trait;
 use calve_core::{
-    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Ground, IncompleteRows, LoadWriter, Onto, Result, RowBuffer,
-    StagedDelta, StopReason, TableName, TableSchema, Written,
+    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Ground, IncompleteRows, LoadWriter, LogOp, Onto, Result,
+    RowBuffer, StagedDelta, StopReason, TableName, TableSchema, Written,
 };
 
+use super::change_log::LogRow;
 use super::disk::Content;
 use super::faults::StepKind;
 use super::lake::DeltaFiles;
@@ -40,7 +42,7 @@ impl DeltaWriter for SimWriter {
     async fn write(&self, table: &TableName, job: EncodeJob, _: Onto, ground: &Ground) -> Result<Written> {
         let batch = job()?;
         let replace = batch.replace;
-        let (mut rows, deletes) = contents(&batch);
+        let (mut rows, deletes, log) = contents(&batch);
         if let Some(incomplete) = &batch.incomplete {
             match look_up(&self.0, table, incomplete, ground).await? {
                 Ok(found) => rows.extend(found),
@@ -52,7 +54,7 @@ impl DeltaWriter for SimWriter {
         if let Err(broken) = check_fold(replace, &rows, &deletes) {
             self.0.act(|w| w.violate(format!("a batch of {table} {broken}: rows {rows:?}, deletes {deletes:?}")));
         }
-        let counts = (rows.len() as u64, deletes.len() as u64);
+        let counts = ((rows.len() + log.len()) as u64, deletes.len() as u64);
         let files = self
             .0
             .step(
@@ -63,6 +65,11 @@ impl DeltaWriter for SimWriter {
                     if !rows.is_empty() {
                         let path = new_path(&self.0, w, table, "data");
                         w.disk.write(&path, Content::Data(rows));
+                        files.data.push(path);
+                    }
+                    if !log.is_empty() {
+                        let path = new_path(&self.0, w, table, "log");
+                        w.disk.write(&path, Content::Log(log));
                         files.data.push(path);
                     }
                     if !deletes.is_empty() {
@@ -192,6 +199,7 @@ fn staged(replace: bool, (rows, deletes): (u64, u64), files: &DeltaFiles) -> Sta
         deletes,
         nulled: 0,
         clamped: 0,
+        changes: 0,
         bytes: 16 * rows + 8 * deletes,
         files: files.data.iter().chain(&files.deletes).cloned().collect(),
         body: serde_json::to_value(files).expect("paths are JSON"),
@@ -206,16 +214,39 @@ fn pairs(keys: &Int64Array, values: &Int64Array) -> Vec<Row> {
     keys.values().iter().copied().zip(values.values().iter().copied()).collect()
 }
 
-fn contents(batch: &DeltaBatch) -> (Vec<Row>, Vec<i64>) {
+/// Rows, keys to delete, and what is of the log rather than of a load.
+fn contents(batch: &DeltaBatch) -> (Vec<Row>, Vec<i64>, Vec<LogRow>) {
     let column = |batch: &RecordBatch, index| batch.column(index).clone();
-    let rows = if batch.rows.num_rows() == 0 {
+    let log = log_rows(batch);
+    let rows = if batch.rows.num_rows() == 0 || !log.is_empty() {
         Vec::new()
     } else {
         pairs(int64(&*column(&batch.rows, 0)), int64(&*column(&batch.rows, 1)))
     };
     let deletes =
         if batch.deletes.num_rows() == 0 { Vec::new() } else { int64(&*column(&batch.deletes, 0)).values().to_vec() };
-    (rows, deletes)
+    (rows, deletes, log)
+}
+
+/// Nothing where the rows are what a load has read, or of a table that is no log.
+fn log_rows(batch: &DeltaBatch) -> Vec<LogRow> {
+    if !batch.schema.keeps_log() {
+        return Vec::new();
+    }
+    let columns = batch.rows.columns();
+    let (ops, ordinals) = (columns[2].as_string::<i32>(), int64(&*columns[3]));
+    let cell = |column: usize, row: usize| {
+        let cells = int64(&*columns[column]);
+        (!cells.is_null(row)).then(|| cells.value(row))
+    };
+    let row = |row: usize| LogRow {
+        ordinal: ordinals.value(row),
+        op: ops.value(row).to_owned(),
+        key: cell(0, row),
+        value: cell(1, row),
+    };
+    let rows = (0..batch.rows.num_rows()).map(row);
+    rows.filter(|row| row.op != LogOp::Read.word()).collect()
 }
 
 /// At most one row and one delete a key; a replace has nothing to delete.

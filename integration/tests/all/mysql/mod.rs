@@ -1,5 +1,6 @@
 //! MySQL and MariaDB end to end, on every server whose log is a binlog: a test is written once and run on each.
 
+mod append;
 mod changes;
 mod chosen_types;
 mod commands;

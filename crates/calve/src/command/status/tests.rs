@@ -27,6 +27,7 @@ fn recorded() -> Recorded {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        mode: calve_core::TableMode::default(),
         columns: Vec::new(),
         key: Vec::new(),
     };
@@ -36,6 +37,7 @@ fn recorded() -> Recorded {
         schema: Arc::new(schema),
         source: SourceIdentity("log".into()),
         load: CheckpointId(Uuid::nil()),
+        changes: 0,
     };
     let summary = TableSummary {
         target: "raw.orders".into(),

@@ -33,6 +33,7 @@ pub(super) fn tables(text: &str) -> Vec<Table> {
                     native_id: 0,
                     character_set: None,
                     left_out: Vec::new(),
+                    mode: calve_core::TableMode::default(),
                     columns: Vec::new(),
                     key: Vec::new(),
                 },

@@ -1,0 +1,126 @@
+//! The log of a table: of all changes of a checkpoint each becomes a row, in their order.
+//!
+//! An update whose row gets another key is two rows, as if the one had gone and the other come: whoever takes the last row of each
+//! key has the table. Where nothing tells rows apart an update always says what the row was before.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::{ArrowError, Field, Schema};
+use arrow_select::interleave::interleave;
+use calve_core::{ColumnBuffer, DeltaBatch, Error, ErrorKind, LogOp, Result, RowBuffer, RowOp, TableMode, TableSchema};
+
+use crate::fold::{field, key_fields};
+
+/// Where the cells of a row of the log are.
+#[derive(Clone, Copy, Debug)]
+enum Cells {
+    /// In the new images, at this row.
+    Image(usize),
+    /// In the rows before, at this row.
+    Old(usize),
+    /// Those of the key in this new image; nothing is known of the others.
+    KeyOf(usize),
+    /// Nowhere.
+    Nothing,
+}
+
+/// Every change as a row.
+pub(crate) fn log(buffer: RowBuffer) -> Result<DeltaBatch> {
+    let schema = Arc::clone(buffer.schema());
+    if !buffer.unchanged().is_empty() {
+        let what = format!("an update left values of {} alone, which a log cannot look up", schema.table);
+        return Err(Error::new(ErrorKind::Bug, what));
+    }
+    let (rows, cells) = rows(&schema, &buffer);
+    gather(&schema, buffer, &rows, &cells)
+        .map_err(|e| Error::with_source(ErrorKind::Bug, format!("changes of {} make no log", schema.table), e))
+}
+
+/// The rows of the log: what became of each, which entry it is of, and where its cells are.
+fn rows(schema: &TableSchema, buffer: &RowBuffer) -> (Vec<(LogOp, usize)>, Vec<Cells>) {
+    let preimages = schema.mode == TableMode::Append { preimages: true } || schema.key.is_empty();
+    let (mut rows, mut cells) = (Vec::with_capacity(buffer.len()), Vec::with_capacity(buffer.len()));
+    let (mut image, mut old) = (0, 0);
+    let (mut key, mut key_before) = (Vec::new(), Vec::new());
+    for (entry, &op) in buffer.ops().iter().enumerate() {
+        let mut row = |op: LogOp, at: Cells| {
+            rows.push((op, entry));
+            cells.push(at);
+        };
+        match op {
+            RowOp::Insert => row(LogOp::Insert, Cells::Image(image)),
+            RowOp::Update => {
+                if preimages {
+                    row(LogOp::UpdatePreimage, Cells::KeyOf(image));
+                }
+                row(LogOp::Update, Cells::Image(image));
+            }
+            RowOp::UpdateFrom => {
+                key.clear();
+                key_before.clear();
+                buffer.encode_image_key(image, &mut key);
+                buffer.encode_old_key(old, &mut key_before);
+                if key == key_before {
+                    if preimages {
+                        row(LogOp::UpdatePreimage, Cells::Old(old));
+                    }
+                    row(LogOp::Update, Cells::Image(image));
+                } else {
+                    row(LogOp::Delete, Cells::Old(old));
+                    row(LogOp::Insert, Cells::Image(image));
+                }
+            }
+            RowOp::Delete => row(LogOp::Delete, Cells::Old(old)),
+            RowOp::Truncate => row(LogOp::Truncate, Cells::Nothing),
+        }
+        image += usize::from(op.has_image());
+        old += usize::from(op.has_old_key());
+    }
+    (rows, cells)
+}
+
+fn gather(
+    schema: &Arc<TableSchema>,
+    buffer: RowBuffer,
+    rows: &[(LogOp, usize)],
+    cells: &[Cells],
+) -> std::result::Result<DeltaBatch, ArrowError> {
+    let added = TableSchema::logged_cells(buffer.log(), rows);
+    let (_, images, old) = buffer.into_parts();
+    let are_images = cells.iter().all(|at| matches!(at, Cells::Image(_)));
+    let column = |(index, (image, old)): (usize, (ColumnBuffer, ColumnBuffer))| {
+        let image = image.into_array();
+        // Where every row is a new image there is nothing to pick.
+        if are_images {
+            return Ok(image);
+        }
+        let (old, nothing) = (old.into_array(), new_null_array(image.data_type(), 1));
+        let in_key = schema.key.contains(&index);
+        let places: Vec<(usize, usize)> = cells
+            .iter()
+            .map(|at| match *at {
+                Cells::Image(row) => (0, row),
+                Cells::KeyOf(row) if in_key => (0, row),
+                Cells::Old(row) => (1, row),
+                Cells::KeyOf(_) | Cells::Nothing => (2, 0),
+            })
+            .collect();
+        interleave(&[&*image, &*old, &*nothing], &places)
+    };
+    let columns = images.into_iter().zip(old).enumerate().map(column);
+    let mut columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, _>>()?;
+    columns.extend(added);
+    let fields: Vec<Field> = schema.in_lake().columns.iter().map(field).collect();
+    Ok(DeltaBatch {
+        schema: Arc::clone(schema),
+        replace: false,
+        rows: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?,
+        incomplete: None,
+        deletes: RecordBatch::new_empty(Arc::new(key_fields(schema))),
+    })
+}
+
+#[cfg(test)]
+#[path = "log_tests.rs"]
+mod tests;
