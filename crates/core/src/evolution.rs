@@ -73,7 +73,7 @@ impl TableSchema {
             return ReadAgain("its key changed".to_owned());
         }
         if let Some(name) =
-            self.mode.added_columns().find(|name| next.columns.iter().any(|column| column.name == *name))
+            self.mode.added_columns().find(|name| next.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name)))
         {
             return ReadAgain(format!("column \"{name}\" was added, which is what calve adds in mode {}", self.mode));
         }

@@ -145,6 +145,11 @@ impl TableSchema {
         self.mode.is_append()
     }
 
+    /// Whether an update says in it what the row was before. Where nothing tells rows apart it always does.
+    pub fn keeps_preimages(&self) -> bool {
+        self.mode == TableMode::Append { preimages: true } || (self.keeps_log() && self.key.is_empty())
+    }
+
     /// Which columns are kept of a row as it was before a change, as places among `columns`: those of the key, in its order; of
     /// a log all of them.
     pub fn old_columns(&self) -> Vec<usize> {

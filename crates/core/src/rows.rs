@@ -100,7 +100,14 @@ pub struct RowBuffer {
     old_size: RowSize,
     /// Which changes the entries are, for a log.
     log: LogEntries,
+    /// What an entry takes once it is rows of a log, beside its cells.
+    logged: usize,
 }
+
+/// What the columns that a log adds take of memory for a row, about.
+const LOGGED_ROW: usize = 96;
+/// What is known of a transaction takes so much, about.
+const LOGGED_TRANSACTION: usize = 192;
 
 /// What rows of some columns use of memory: how much each, and in which columns it varies.
 #[derive(Clone, Debug)]
@@ -131,7 +138,9 @@ impl RowBuffer {
         let (end, substituted) = (Mark::default(), Substituted::default());
         let (ops, unchanged) = (Vec::new(), Vec::new());
         let log = LogEntries::default();
-        Self { schema, ops, images, old, unchanged, end, substituted, image_size, old_size, log }
+        let rows_an_entry = usize::from(schema.keeps_log()) + usize::from(schema.keeps_preimages());
+        let logged = rows_an_entry * LOGGED_ROW;
+        Self { schema, ops, images, old, unchanged, end, substituted, image_size, old_size, log, logged }
     }
 
     /// The schema all rows have.
@@ -238,6 +247,8 @@ impl RowBuffer {
             + self.unchanged.len() * size_of::<Unchanged>()
             + self.image_size.bytes(self.end.images, &self.images)
             + self.old_size.bytes(self.end.old_keys, &self.old)
+            + self.end.ops * self.logged
+            + self.log.transactions.len() * LOGGED_TRANSACTION
     }
 
     /// The end of the last finished entry.
@@ -288,6 +299,7 @@ impl RowBuffer {
             image_size: self.image_size.clone(),
             old_size: self.old_size.clone(),
             log: self.log.split_off(mark.ops),
+            logged: self.logged,
         };
         self.end = mark;
         tail
@@ -318,6 +330,17 @@ impl RowBuffer {
     /// What was done, in log order.
     pub fn ops(&self) -> &[RowOp] {
         &self.ops
+    }
+
+    /// Whether each new image is known to have a greater key than the one before. Other keys than a single number are not looked
+    /// at.
+    pub fn keys_ascend(&self) -> bool {
+        let [key] = self.schema.key[..] else { return false };
+        match self.images[key].values() {
+            Values::Int32(numbers) => numbers.is_sorted_by(|a, b| a < b),
+            Values::Int64(numbers) => numbers.is_sorted_by(|a, b| a < b),
+            _ => false,
+        }
     }
 
     /// Appends the encoded key of new image `row` to `out`.

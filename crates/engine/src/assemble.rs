@@ -295,6 +295,7 @@ impl Assembler {
             let mark = std::mem::take(&mut slot.mark);
             let Some(buffer) = &mut slot.buffer else { return Part::Before(None) };
             let tail = buffer.split_off(mark);
+            slot.changes = slot.changes.max(buffer.next_number().saturating_sub(1));
             Part::Before(slot.buffer.replace(tail))
         });
         debug_assert!(
@@ -413,7 +414,7 @@ impl ChangeSink for Assembler {
             self.ready.push_back(chunk);
         }
         let slot = &mut self.slots[table.0];
-        slot.buffer = None;
+        slot.take();
         (slot.touched, slot.mark) = (self.serial, Mark::default());
         let before = std::mem::replace(&mut slot.schema, change.schema);
         if slot.before.is_none() {

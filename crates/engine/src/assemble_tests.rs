@@ -1,6 +1,11 @@
 //! Tests of assembling: checkpoints end at transaction boundaries, whatever cuts them.
 
-use calve_core::{ChangeSink, Lsn, Position, RowBuffer, StopReason, TableIndex, TransactionPoint};
+use std::sync::Arc;
+
+use calve_core::{
+    ChangeSink, ColumnType, Lsn, Origin, Position, RowBuffer, RowOp, SchemaChange, StopReason, TableIndex, TableMode,
+    TableSchema, TransactionPoint,
+};
 
 use crate::assemble::{Assembler, Limits, Sealed, Work};
 use crate::fold_tests::{Change, append, schema};
@@ -16,6 +21,47 @@ fn at(lsn: u64) -> Position {
 fn assembler(rows: u64, after: [Option<u64>; 2]) -> Assembler {
     let tables = after.map(|after| (schema(), after.map(at))).into();
     Assembler::new(at(0), tables, Limits { rows, bytes: usize::MAX }, &Settings::default())
+}
+
+/// Numbers of the changes that a checkpoint has of a table that keeps a log.
+fn numbers(sealed: &Sealed) -> Vec<u64> {
+    let numbers = |rows: &RowBuffer| rows.log().first..rows.next_number();
+    sealed.tables.iter().flat_map(|(_, rows)| numbers(rows)).collect()
+}
+
+/// However a checkpoint cuts a transaction that is rolled back, and whatever comes then.
+#[test]
+fn no_number_of_a_log_is_given_twice() {
+    let log = Arc::new(TableSchema { mode: TableMode::Append { preimages: false }, ..(*schema()).clone() });
+    let mut assembler = Assembler::new(
+        at(0),
+        vec![(Arc::clone(&log), Some(at(0)))],
+        Limits { rows: 100, bytes: usize::MAX },
+        &Settings::default(),
+    );
+    let origin = || Origin { position: String::new(), transaction: None, committed_at: 0 };
+    begin(&mut assembler, 10);
+    assembler.origin(origin());
+    (1..4).for_each(|id| assert!(insert(&mut assembler, T, id)));
+    assembler.commit(at(11), 0);
+    begin(&mut assembler, 20);
+    assembler.origin(origin());
+    assert!(insert(&mut assembler, T, 4));
+    assert_eq!(numbers(&assembler.seal()), [1, 2, 3]);
+    assembler.abort();
+    begin(&mut assembler, 30);
+    assembler.origin(origin());
+    let mut wider = (*log).clone();
+    wider.columns[0].nullable = true;
+    wider.columns[2].ty = ColumnType::Long;
+    assembler.schema(T, SchemaChange { schema: Arc::new(wider), existing_rows: None });
+    let rows = assembler.rows(T).unwrap();
+    rows.image(0).push_null();
+    rows.image(1).push_i64(5);
+    rows.image(2).push_i64(5);
+    rows.finish_row(RowOp::Insert);
+    assembler.commit(at(31), 0);
+    assert_eq!(numbers(&assembler.seal()), [4]);
 }
 
 fn begin(assembler: &mut Assembler, commit: u64) {

@@ -262,6 +262,33 @@ fn next(state: &BTreeMap<Key, String>, note: &'static str) -> Vec<(Change, BTree
     all
 }
 
+/// A delete that the log does not hold, for one: a row is written once, whatever the source says of its keys.
+#[test]
+fn a_key_that_is_inserted_twice_is_written_once() {
+    let by_id = Arc::new(TableSchema { key: vec![1], ..(*schema()).clone() });
+    for ids in [&[1, 2, 3][..], &[2, 3, 2], &[1, 1]] {
+        let mut rows = RowBuffer::new(Arc::clone(&by_id));
+        ids.iter().for_each(|id| append(&mut rows, &Insert((0, *id), "x")));
+        for inserts in [Inserts::AreNew, Inserts::MayExist] {
+            let mut rows = RowBuffer::new(Arc::clone(&by_id));
+            ids.iter().for_each(|id| append(&mut rows, &Insert((0, *id), "x")));
+            let batch = fold(rows, inserts).unwrap();
+            let ids_of = |batch: &RecordBatch, column: usize| {
+                let mut ids = batch.column(column).as_primitive::<Int64Type>().values().to_vec();
+                ids.sort_unstable();
+                ids
+            };
+            let mut expected = ids.to_vec();
+            expected.sort_unstable();
+            expected.dedup();
+            assert_eq!(ids_of(&batch.rows, 1), expected);
+            let deletes = if inserts == Inserts::AreNew { Vec::new() } else { expected };
+            assert_eq!(ids_of(&batch.deletes, 0), deletes);
+        }
+        assert_eq!(rows.keys_ascend(), ids == [1, 2, 3]);
+    }
+}
+
 /// The table that a folded buffer makes of another, with the notes that it leaves alone looked up there.
 fn put_on(table: &BTreeMap<Key, String>, changes: &[Change]) -> BTreeMap<Key, String> {
     let batch = fold(buffer(changes), Inserts::AreNew).unwrap();

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, new_null_array};
-use arrow_schema::{ArrowError, Field, Schema};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
-use calve_core::{ColumnBuffer, DeltaBatch, Error, ErrorKind, LogOp, Result, RowBuffer, RowOp, TableMode, TableSchema};
+use calve_core::{ColumnBuffer, DeltaBatch, Error, ErrorKind, LogOp, Result, RowBuffer, RowOp, TableSchema};
 
 use crate::fold::{field, key_fields};
 
@@ -33,13 +34,32 @@ pub(crate) fn log(buffer: RowBuffer) -> Result<DeltaBatch> {
         return Err(Error::new(ErrorKind::Bug, what));
     }
     let (rows, cells) = rows(&schema, &buffer);
-    gather(&schema, buffer, &rows, &cells)
-        .map_err(|e| Error::with_source(ErrorKind::Bug, format!("changes of {} make no log", schema.table), e))
+    gather(&schema, buffer, &rows, &cells).map_err(|error| match error {
+        ArrowError::OffsetOverflowError(_) => {
+            let what = format!("a column of {} holds more than 2 GiB; lower checkpoint.bytes", schema.table);
+            Error::with_source(ErrorKind::Retry, what, error)
+        }
+        error => Error::with_source(ErrorKind::Bug, format!("changes of {} make no log", schema.table), error),
+    })
+}
+
+/// Rows of which Arrow notes the place of every element at a time.
+const ROWS_OF_LISTS: usize = 4096;
+
+/// The cells at these places.
+fn picked(from: &[&dyn Array], places: &[(usize, usize)]) -> std::result::Result<ArrayRef, ArrowError> {
+    let has_parts = from.iter().any(|array| matches!(array.data_type(), DataType::List(_) | DataType::Map(..)));
+    if !has_parts || places.len() <= ROWS_OF_LISTS {
+        return interleave(from, places);
+    }
+    let parts = places.chunks(ROWS_OF_LISTS).map(|places| interleave(from, places));
+    let parts: Vec<ArrayRef> = parts.collect::<std::result::Result<_, _>>()?;
+    concat(&parts.iter().map(|part| &**part).collect::<Vec<_>>())
 }
 
 /// The rows of the log: what became of each, which entry it is of, and where its cells are.
 fn rows(schema: &TableSchema, buffer: &RowBuffer) -> (Vec<(LogOp, usize)>, Vec<Cells>) {
-    let preimages = schema.mode == TableMode::Append { preimages: true } || schema.key.is_empty();
+    let preimages = schema.keeps_preimages();
     let (mut rows, mut cells) = (Vec::with_capacity(buffer.len()), Vec::with_capacity(buffer.len()));
     let (mut image, mut old) = (0, 0);
     let (mut key, mut key_before) = (Vec::new(), Vec::new());
@@ -106,7 +126,7 @@ fn gather(
                 Cells::KeyOf(_) | Cells::Nothing => (2, 0),
             })
             .collect();
-        interleave(&[&*image, &*old, &*nothing], &places)
+        picked(&[&*image, &*old, &*nothing], &places)
     };
     let columns = images.into_iter().zip(old).enumerate().map(column);
     let mut columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, _>>()?;

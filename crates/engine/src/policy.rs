@@ -19,6 +19,16 @@ pub enum Policy {
     Stop,
 }
 
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Apply => "apply",
+            Self::Reload => "reload, which would replace the log of its changes",
+            Self::Stop => "stop",
+        })
+    }
+}
+
 /// A policy for every kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaPolicies {
@@ -60,10 +70,10 @@ impl SchemaPolicies {
         let table = &change.schema.table;
         match policy {
             Policy::Apply => None,
-            Policy::Reload => Some(reloading(&what)),
-            Policy::Stop => Some(StopReason {
+            Policy::Reload if !before.keeps_log() => Some(reloading(&what)),
+            Policy::Reload | Policy::Stop => Some(StopReason {
                 state: HELD.into(),
-                detail: format!("{what}, and schema_changes.{option} is stop"),
+                detail: format!("{what}, and schema_changes.{option} is {policy}"),
                 remedy: format!("run `calve reload {table}` to read it again in its new shape"),
             }),
         }
@@ -208,6 +218,15 @@ mod tests {
                 assert_eq!(reason.detail.contains(option), policy == Policy::Stop, "{}", reason.detail);
             }
         }
+        // A log would be replaced, which only who asks for it may do.
+        let log = TableSchema { mode: calve_core::TableMode::Append { preimages: false }, ..before.clone() };
+        let change = SchemaChange {
+            schema: Arc::new(TableSchema { mode: log.mode, ..schema(&[(1, "id", Int, false)]) }),
+            existing_rows: None,
+        };
+        let policies = SchemaPolicies { drop_column: Policy::Reload, ..SchemaPolicies::default() };
+        let reason = policies.refusal(&log, &change).unwrap();
+        assert!(reason.state == HELD && reason.detail.contains("would replace the log"), "{}", reason.detail);
         // The strictest of several counts.
         let columns = [(1, "id", Int, false), (2, "z", Long, true)];
         let change = SchemaChange { schema: Arc::new(schema(&columns)), existing_rows: None };

@@ -175,6 +175,16 @@ fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules:
         };
         return Fate::Stopped(reason, true);
     }
+    let keeps_log = table.lake.stamp.as_ref().is_some_and(|stamp| stamp.schema.keeps_log());
+    if !bound.covers(acknowledged) && keeps_log {
+        // What the table holds is in no other place.
+        let reason = StopReason {
+            state: "log lost".into(),
+            detail: "the source's log does not hold all of its changes any more".into(),
+            remedy: format!("run `calve reload {}` to replace it by the rows as they are now", table.name),
+        };
+        return Fate::Stopped(reason, true);
+    }
     if !bound.covers(acknowledged) {
         return Fate::Load(Some(reloading("the log it needs is gone, so it is read again")));
     }
@@ -318,6 +328,24 @@ mod tests {
         for (acknowledged, accepted) in [("postgres:0/9", true), ("postgres:0/A", false)] {
             assert_eq!(begins(&tables, acknowledged).is_ok(), accepted, "{acknowledged}");
         }
+    }
+
+    /// What is in no other place is not replaced unasked.
+    #[test]
+    fn a_log_of_changes_that_lacks_some_stops() {
+        let set = MemberDigest(Uuid::from_u128(1));
+        let complete = vec![CompleteTo { members: set, position: at("postgres:0/9") }];
+        let behind = table("b", "postgres:0/5", &[], Vec::new());
+        let mut log = table("c", "postgres:0/5", &[], Vec::new());
+        let stamp = log.lake.stamp.as_mut().unwrap();
+        let mode = calve_core::TableMode::Append { preimages: false };
+        stamp.schema = Arc::new(TableSchema { mode, ..(*stamp.schema).clone() });
+        let tables = [table("a", "postgres:0/5", &[set], complete), behind, log];
+        let plan = begins(&tables, "postgres:0/8").unwrap();
+        assert_eq!(plan.tables[0].fate, Fate::Stream);
+        assert!(matches!(plan.tables[1].fate, Fate::Load(Some(_))), "{:?}", plan.tables[1].fate);
+        let Fate::Stopped(reason, true) = &plan.tables[2].fate else { panic!("{:?}", plan.tables[2].fate) };
+        assert!(reason.state == "log lost" && reason.remedy.contains("calve reload shop.c"), "{reason:?}");
     }
 
     /// Read again from a log that was reset, or from another server, a table stands where the log's names may be smaller than

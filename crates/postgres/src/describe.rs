@@ -191,6 +191,16 @@ impl Relation {
         let Some(key) = self.key_index() else {
             // Under FULL the server lets rows without a key change, and logs the whole of them.
             if mode.is_append() && self.identity == Identity::Full {
+                // A key is inherited, this is not: the next partition would make UPDATEs fail at the source.
+                if self.kind == Kind::Partitioned {
+                    findings.push(Finding::error(
+                        format!(
+                            "partitioned table {table} has no key: a partition that is added later has no replica identity, \
+                             and publishing it would make its UPDATEs and DELETEs fail"
+                        ),
+                        format!("ALTER TABLE {name} ADD PRIMARY KEY (..), or replicate its partitions by their names"),
+                    ));
+                }
                 return;
             }
             let remedy = match &self.primary_key {
@@ -250,7 +260,7 @@ impl Relation {
 
     /// What a log cannot look up.
     fn large_value_findings(&self, findings: &mut Vec<Finding>) {
-        let large = |column: &&Column| matches!(column.ty, ColumnType::String | ColumnType::Binary);
+        let large = |column: &&Column| matches!(column.ty, ColumnType::String | ColumnType::Binary | ColumnType::List(_) | ColumnType::Map);
         let names: Vec<String> = self.columns.iter().filter(large).map(|column| identifier(&column.name)).collect();
         if !names.is_empty() {
             findings.push(Finding::warning(

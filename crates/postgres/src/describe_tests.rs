@@ -87,6 +87,24 @@ async fn every_rule_says_what_is_wrong_and_what_mends_it() {
             }
         }
     }
+    let log = TableMode::Append { preimages: false };
+    for (ddl, expected) in [
+        ("CREATE TABLE t (id int, v text); ALTER TABLE t REPLICA IDENTITY FULL", vec![]),
+        // The next partition would have none.
+        (
+            "CREATE TABLE t (id int) PARTITION BY RANGE (id); CREATE TABLE t1 PARTITION OF t DEFAULT; \
+             ALTER TABLE t REPLICA IDENTITY FULL; ALTER TABLE t1 REPLICA IDENTITY FULL",
+            vec!["a partition that is added later"],
+        ),
+        ("CREATE TABLE t (id int PRIMARY KEY, a int[], b int, c text)", vec!["columns that can have such: a, c"]),
+    ] {
+        let ddl = format!("DROP SCHEMA public CASCADE; CREATE SCHEMA public; SET search_path = public; {ddl}");
+        client.batch_execute(&ddl).await.unwrap();
+        let found = Relation::read(&client, &table).await.unwrap().unwrap().findings(log);
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), expected.len(), "{ddl}: {found:?}");
+        assert!(found.iter().zip(&expected).all(|(found, part)| found.contains(part)), "{ddl}: {found:?}");
+    }
     let error = describe(&client, &TableName::new("public", "T"), &ValueRules::default()).await.unwrap_err();
     assert!(error.to_string().contains("public.T does not exist"), "{error}");
     let error = describe(&client, &TableName::new("pg_catalog", "pg_class"), &ValueRules::default()).await.unwrap_err();

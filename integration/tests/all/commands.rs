@@ -79,6 +79,14 @@ fn verify_names_the_keys_that_differ() -> anyhow::Result<()> {
     }
     case.once_and_same(&TABLES)?;
     case.pipeline.finish(&["verify"])?.expect_success()?;
+
+    // What is wrong with one table says nothing of the others.
+    case.sql.run("alter table items add column weight int not null default 1; update items set weight = 2")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    let stopped = case.pipeline.finish(&["verify"])?.expect_code(7)?;
+    for part in ["public.items: not compared", "public.orders: equal"] {
+        ensure!(stopped.stdout.contains(part), "verify does not say {part}:\n{}", stopped.stdout);
+    }
     case.pass()
 }
 

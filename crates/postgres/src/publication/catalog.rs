@@ -168,8 +168,8 @@ pub(super) async fn unusable(client: &Client, tables: &[TableName]) -> Result<BT
                          Postgres"
                     .into(),
                 remedy: format!(
-                    "run ALTER TABLE {0} ADD PRIMARY KEY (..) or ALTER TABLE {0} REPLICA IDENTITY USING INDEX .., then `calve \
-                     reload {table}`",
+                    "run ALTER TABLE {0} ADD PRIMARY KEY (..) or ALTER TABLE {0} REPLICA IDENTITY USING INDEX .. (of a table \
+                     without a key, in mode append: FULL), then `calve reload {table}`",
                     qualified(&table)
                 ),
             };
