@@ -72,8 +72,10 @@ impl TableSchema {
         if !same_key {
             return ReadAgain("its key changed".to_owned());
         }
-        if let Some(name) =
-            self.mode.added_columns().find(|name| next.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name)))
+        if let Some(name) = self
+            .mode
+            .added_columns()
+            .find(|name| next.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name)))
         {
             return ReadAgain(format!("column \"{name}\" was added, which is what calve adds in mode {}", self.mode));
         }

@@ -95,7 +95,9 @@ impl TableRules {
     /// What is wrong with the rules for a table of these columns, each with whether it is one of the key.
     pub fn findings(&self, table: &TableName, columns: &[(&str, bool)]) -> Vec<Finding> {
         let mut findings = Vec::new();
-        for name in self.mode.added_columns().filter(|name| columns.iter().any(|(column, _)| column.eq_ignore_ascii_case(name))) {
+        for name in
+            self.mode.added_columns().filter(|name| columns.iter().any(|(column, _)| column.eq_ignore_ascii_case(name)))
+        {
             findings.push(Finding::error(
                 format!("table {table} has a column {name}, which is what calve adds in mode {}", self.mode),
                 "rename the column at the source, or give the table another mode",

@@ -260,7 +260,9 @@ impl Relation {
 
     /// What a log cannot look up.
     fn large_value_findings(&self, findings: &mut Vec<Finding>) {
-        let large = |column: &&Column| matches!(column.ty, ColumnType::String | ColumnType::Binary | ColumnType::List(_) | ColumnType::Map);
+        let large = |column: &&Column| {
+            matches!(column.ty, ColumnType::String | ColumnType::Binary | ColumnType::List(_) | ColumnType::Map)
+        };
         let names: Vec<String> = self.columns.iter().filter(large).map(|column| identifier(&column.name)).collect();
         if !names.is_empty() {
             findings.push(Finding::warning(

@@ -279,7 +279,8 @@ impl Pump {
     fn look_again(&mut self) -> io::Result<bool> {
         let before = self.input.len();
         let mut over = false;
-        while self.input.len() < BLOCK_SIZE && !over {
+        // Of a message that is larger than a block a part may be here already.
+        while self.input.len() - before < BLOCK_SIZE && !over {
             match self.wire.read_ready(&mut self.input, &mut self.scratch)? {
                 Some(length) => over = length == 0,
                 None => break,
@@ -289,7 +290,7 @@ impl Pump {
         if more > 0 {
             self.heard = Instant::now();
         }
-        self.rest_until = if self.input.len() >= BLOCK_SIZE {
+        self.rest_until = if more >= BLOCK_SIZE {
             // There is more at once.
             Some(self.heard)
         } else if more >= RICH_READ {

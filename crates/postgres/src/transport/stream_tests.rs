@@ -170,6 +170,32 @@ async fn messages_pass_whole_however_they_are_cut() {
     assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_larger_than_a_block_passes_where_others_flow() {
+    let (mut stream, mut server) = stream(SETTINGS);
+    let large = wal(900, 1 << 20);
+    let length = large.len();
+    let writing = tokio::spawn(async move {
+        // So that the wire rests when the large one begins.
+        server.write_all(&wal(500, 100)).await.unwrap();
+        for piece in large.chunks(300 * 1024) {
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            server.write_all(piece).await.unwrap();
+        }
+        server
+    });
+    let mut taken = Vec::new();
+    while taken.last() != Some(&length) {
+        let mut block = timeout(Duration::from_secs(20), stream.next()).await.unwrap().unwrap().unwrap();
+        while let Some((_, body)) = block.peek() {
+            taken.push(body.len() + FRAME_HEADER);
+            block.advance();
+        }
+    }
+    assert_eq!(taken.len(), 2);
+    drop(writing.await.unwrap());
+}
+
 #[tokio::test]
 async fn impossible_lengths_end_the_stream() {
     for length in [0_u32, 3, 1 << 31, u32::MAX] {
