@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{ColumnBuffer, LogEntries, Origin, Substitute, TableSchema, encode_key};
+use crate::{ColumnBuffer, LogEntries, Origin, Substitute, TableSchema, Values, encode_key};
 
 /// What one entry of a [`RowBuffer`] did to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

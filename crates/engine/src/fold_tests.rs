@@ -266,13 +266,16 @@ fn next(state: &BTreeMap<Key, String>, note: &'static str) -> Vec<(Change, BTree
 #[test]
 fn a_key_that_is_inserted_twice_is_written_once() {
     let by_id = Arc::new(TableSchema { key: vec![1], ..(*schema()).clone() });
-    for ids in [&[1, 2, 3][..], &[2, 3, 2], &[1, 1]] {
+    let inserted = |ids: &[i64]| {
         let mut rows = RowBuffer::new(Arc::clone(&by_id));
-        ids.iter().for_each(|id| append(&mut rows, &Insert((0, *id), "x")));
+        for id in ids {
+            append(&mut rows, &Insert((0, *id), "x"));
+        }
+        rows
+    };
+    for ids in [&[1, 2, 3][..], &[2, 3, 2], &[1, 1]] {
         for inserts in [Inserts::AreNew, Inserts::MayExist] {
-            let mut rows = RowBuffer::new(Arc::clone(&by_id));
-            ids.iter().for_each(|id| append(&mut rows, &Insert((0, *id), "x")));
-            let batch = fold(rows, inserts).unwrap();
+            let batch = fold(inserted(ids), inserts).unwrap();
             let ids_of = |batch: &RecordBatch, column: usize| {
                 let mut ids = batch.column(column).as_primitive::<Int64Type>().values().to_vec();
                 ids.sort_unstable();
@@ -285,7 +288,7 @@ fn a_key_that_is_inserted_twice_is_written_once() {
             let deletes = if inserts == Inserts::AreNew { Vec::new() } else { expected };
             assert_eq!(ids_of(&batch.deletes, 0), deletes);
         }
-        assert_eq!(rows.keys_ascend(), ids == [1, 2, 3]);
+        assert_eq!(inserted(ids).keys_ascend(), ids == [1, 2, 3]);
     }
 }
 
