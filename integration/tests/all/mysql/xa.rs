@@ -172,14 +172,14 @@ fn a_prepared_transaction_that_the_server_lost_is_given_up(version: &str) -> any
 
     // The engine's own log stays in memory, and so is gone with the process. It is written now and then all the same.
     let mut happened = false;
-    for attempt in 0..10 {
+    for attempt in 0..40 {
         case.sql.run("set global innodb_flush_log_at_timeout = 2700; set global innodb_flush_log_at_trx_commit = 0")?;
         prepare(
             &case,
             "lost",
-            &format!("insert into t values ({}, 'lost'); update u set v = 'lost' where id = 2", 20 + attempt),
+            &format!("insert into t values ({}, 'lost'); update u set v = 'lost' where id = 2", 1000 + attempt),
         )?;
-        prepare(&case, "again", &format!("insert into t values ({}, 'lost')", 40 + attempt))?;
+        prepare(&case, "again", &format!("insert into t values ({}, 'lost')", 2000 + attempt))?;
         server.restart(Stop::Kill, &Options::default())?;
         case.sql = Sql::connect_patiently(&url, Duration::from_secs(30))?;
         let listed = case.sql.rows("xa recover")?;
