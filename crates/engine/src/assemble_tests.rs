@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use calve_core::{
-    ChangeSink, ColumnType, Lsn, Origin, Position, RowBuffer, RowOp, SchemaChange, StopReason, TableIndex, TableMode,
+    ChangeSink, Lsn, NativeType, Origin, Position, RowBuffer, SchemaChange, StopReason, TableIndex, TableMode,
     TableSchema, TransactionPoint,
 };
 
@@ -51,15 +51,10 @@ fn no_number_of_a_log_is_given_twice() {
     assembler.abort();
     begin(&mut assembler, 30);
     assembler.origin(origin());
-    let mut wider = (*log).clone();
-    wider.columns[0].nullable = true;
-    wider.columns[2].ty = ColumnType::Long;
-    assembler.schema(T, SchemaChange { schema: Arc::new(wider), existing_rows: None });
-    let rows = assembler.rows(T).unwrap();
-    rows.image(0).push_null();
-    rows.image(1).push_i64(5);
-    rows.image(2).push_i64(5);
-    rows.finish_row(RowOp::Insert);
+    let mut other = (*log).clone();
+    other.columns[0].native = NativeType::new(0, -1, "longer text");
+    assembler.schema(T, SchemaChange { schema: Arc::new(other), existing_rows: None });
+    assert!(insert(&mut assembler, T, 5));
     assembler.commit(at(31), 0);
     assert_eq!(numbers(&assembler.seal()), [4]);
 }

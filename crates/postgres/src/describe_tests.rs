@@ -96,7 +96,10 @@ async fn every_rule_says_what_is_wrong_and_what_mends_it() {
              ALTER TABLE t REPLICA IDENTITY FULL; ALTER TABLE t1 REPLICA IDENTITY FULL",
             vec!["a partition that is added later"],
         ),
-        ("CREATE TABLE t (id int PRIMARY KEY, a int[], b int, c text)", vec!["columns that can have such: a, c"]),
+        (
+            "CREATE TABLE t (id int PRIMARY KEY, a int[], b int, c text)",
+            vec!["columns that can have such: \"a\", \"c\""],
+        ),
     ] {
         let ddl = format!("DROP SCHEMA public CASCADE; CREATE SCHEMA public; SET search_path = public; {ddl}");
         client.batch_execute(&ddl).await.unwrap();
