@@ -116,6 +116,8 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) struct Assembler {
     slots: Vec<Slot>,
+    /// One of the tables keeps a log. What a table keeps stays the same as long as its load counts.
+    keeps_log: bool,
     limits: Limits,
     rules: Rules,
     policies: SchemaPolicies,
@@ -155,6 +157,7 @@ impl Assembler {
         limits: Limits,
         settings: &Settings,
     ) -> Self {
+        let keeps_log = tables.iter().any(|(schema, _)| schema.keeps_log());
         let slots = tables.into_iter().map(|(schema, after)| Slot {
             schema,
             buffer: None,
@@ -167,6 +170,7 @@ impl Assembler {
         });
         Self {
             slots: slots.collect(),
+            keeps_log,
             limits,
             rules: settings.rules,
             policies: settings.schema_changes,
@@ -379,7 +383,7 @@ impl ChangeSink for Assembler {
     }
 
     fn keeps_log(&self) -> bool {
-        self.slots.iter().any(|slot| slot.schema.keeps_log())
+        self.keeps_log
     }
 
     fn origin(&mut self, origin: Origin) {

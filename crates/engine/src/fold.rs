@@ -2,7 +2,8 @@
 //!
 //! A key whose first change is an insert needs no equality delete; one whose first change is an update or a delete does.
 //! A key change deletes the old key and puts the new one. TRUNCATE forgets what came before, and what comes after it needs
-//! no delete. Inserts whose keys ascend are of as many keys, and nothing is folded. An equality delete applies only to rows with a strictly smaller sequence number, so the deletes written beside
+//! no delete. Inserts whose keys ascend are of as many keys, and nothing is folded. An equality delete applies only
+//! to rows with a strictly smaller sequence number, so the deletes written beside
 //! the rows of the same snapshot never reach those rows.
 //!
 //! Cells that an update left alone come from the row's earlier images, as far as these have them (`lineage`); rows for which
@@ -114,7 +115,7 @@ fn key_of<'a>(states: &[KeyState], bytes: &'a [u8], index: u32) -> &'a [u8] {
 /// Folds the changes of one table. One row and one delete a key at most come out.
 pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
     let table = buffer.schema().table.clone();
-    let folded = if buffer.keys_ascend() && buffer.ops().iter().all(|op| *op == RowOp::Insert) {
+    let folded = if buffer.ops().iter().all(|op| *op == RowOp::Insert) && buffer.keys_ascend() {
         all_new(buffer, inserts)
     } else {
         let (keys, resolved) = last_states(&buffer, inserts)?;

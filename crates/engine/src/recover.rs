@@ -175,9 +175,11 @@ fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules:
         };
         return Fate::Stopped(reason, true);
     }
-    let keeps_log = table.lake.stamp.as_ref().is_some_and(|stamp| stamp.schema.keeps_log());
-    if !bound.covers(acknowledged) && keeps_log {
-        // What the table holds is in no other place.
+    if bound.covers(acknowledged) {
+        return Fate::Stream;
+    }
+    // What a log holds is in no other place.
+    if table.lake.stamp.as_ref().is_some_and(|stamp| stamp.schema.keeps_log()) {
         let reason = StopReason {
             state: "log lost".into(),
             detail: "the source's log does not hold all of its changes any more".into(),
@@ -185,10 +187,7 @@ fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules:
         };
         return Fate::Stopped(reason, true);
     }
-    if !bound.covers(acknowledged) {
-        return Fate::Load(Some(reloading("the log it needs is gone, so it is read again")));
-    }
-    Fate::Stream
+    Fate::Load(Some(reloading("the log it needs is gone, so it is read again")))
 }
 
 /// The reason in the mark of a table that is about to be read again.
