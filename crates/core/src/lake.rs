@@ -17,7 +17,7 @@ use crate::{
 pub struct DeltaBatch {
     /// The schema of `rows`.
     pub schema: Arc<TableSchema>,
-    /// Whether everything that the table held before goes (TRUNCATE). Then there are no deletes.
+    /// Whether everything that the table held before goes (TRUNCATE). Then there are no deletes, unless rows [`retire`](Self::retire).
     pub replace: bool,
     /// Rows to put, one column for each that the schema has [in the lake](TableSchema::in_lake).
     pub rows: RecordBatch,
@@ -25,17 +25,28 @@ pub struct DeltaBatch {
     pub incomplete: Option<IncompleteRows>,
     /// Keys to delete, one column for each of the schema's `key`, in the key's order.
     pub deletes: RecordBatch,
+    /// With `replace`: every row that the table held before stays nevertheless, but for those of `deletes`; what was not deleted
+    /// yet is from here on, as of this time (microseconds since 1970-01-01 UTC).
+    pub retire: Option<i64>,
+}
+
+impl DeltaBatch {
+    /// Whether it can be written only where the table is known that it is put on.
+    pub fn needs_ground(&self) -> bool {
+        self.incomplete.is_some() || self.retire.is_some()
+    }
 }
 
 /// Rows some of whose cells are what the table holds for them: the log does not carry large values that an update left alone.
 #[derive(Debug)]
 pub struct IncompleteRows {
-    /// One column for each of the schema's. Cells that are missing are NULL, whether or not the column allows that.
+    /// One column for each that the schema has [in the lake](TableSchema::in_lake). Cells that are missing are NULL, whether or not
+    /// the column allows that.
     pub rows: RecordBatch,
     /// The key by which each of the rows is found in the table as it is before the batch, one column for each of the schema's
     /// `key`. No key comes twice.
     pub keys: RecordBatch,
-    /// For each column of the schema: which of the rows lack its cell; None where none does. Each row lacks one at least, and none
+    /// For each column of `rows`: which of them lack its cell; None where none does. Each row lacks one at least, and none
     /// of the key.
     pub missing: Vec<Option<BooleanBuffer>>,
 }

@@ -1,6 +1,7 @@
-//! What a table in the lake holds: the rows of its source as they are, or the log of their changes.
+//! What a table in the lake holds: the rows of its source as they are, these and those that were deleted, or the log of their
+//! changes.
 //!
-//! A log has columns beside the source's. They are no columns of the source's schema, which decoders and DDL go by:
+//! The latter two have columns beside the source's. They are no columns of the source's schema, which decoders and DDL go by:
 //! [`TableSchema::in_lake`] adds them where rows are written.
 
 use std::borrow::Cow;
@@ -18,6 +19,8 @@ pub enum TableMode {
     /// The rows that the source has.
     #[default]
     Upsert,
+    /// The rows that the source has, and those that it had, with the time at which they were deleted.
+    SoftDelete,
     /// Every change of a row, as a row.
     Append {
         /// An update is two rows: what the row was, and what it became.
@@ -27,9 +30,9 @@ pub enum TableMode {
 
 impl TableMode {
     /// The words that a configuration has for them.
-    pub const WORDS: [&str; 2] = ["upsert", "append"];
+    pub const WORDS: [&str; 3] = ["upsert", "soft_delete", "append"];
 
-    /// Whether rows are what the source has.
+    /// Whether rows are what the source has, and no others.
     pub fn is_upsert(&self) -> bool {
         matches!(self, Self::Upsert)
     }
@@ -40,9 +43,16 @@ impl TableMode {
     }
 
     /// Names of the columns that tables have in the lake beside the source's.
-    pub fn added_columns(&self) -> impl Iterator<Item = &'static str> {
-        let added: &[_] = if self.is_append() { &LOG_COLUMNS } else { &[] };
-        added.iter().map(|(name, _)| *name)
+    pub fn added_columns(self) -> impl Iterator<Item = &'static str> {
+        self.added().iter().map(|(name, _)| *name)
+    }
+
+    fn added(self) -> &'static [(&'static str, ColumnType)] {
+        match self {
+            Self::Upsert => &[],
+            Self::SoftDelete => std::slice::from_ref(&DELETED_AT),
+            Self::Append { .. } => &LOG_COLUMNS,
+        }
     }
 }
 
@@ -50,11 +60,15 @@ impl std::fmt::Display for TableMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Upsert => "upsert",
+            Self::SoftDelete => "soft_delete",
             Self::Append { preimages: false } => "append",
             Self::Append { preimages: true } => "append with preimages",
         })
     }
 }
+
+/// When a row was deleted; NULL of one that the source has.
+const DELETED_AT: (&str, ColumnType) = ("_calve_deleted_at", ColumnType::TimestampTz);
 
 /// The columns of a log beside the source's. What a transaction is called, and when it was committed, is not known of rows that
 /// a load brought.
@@ -97,7 +111,7 @@ impl LogOp {
     }
 }
 
-/// What a source knows of a transaction when its rows come, for tables that keep a log.
+/// What a source knows of a transaction when its rows come, for tables that [want to know](TableSchema::wants_origins).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Where it stands in the source's log, as the source's own tools show it: `16/B374D848`, `binlog.000012:1234`.
@@ -108,7 +122,7 @@ pub struct Origin {
     pub committed_at: i64,
 }
 
-/// The entries of a [`RowBuffer`](crate::RowBuffer) that are to be rows of a log.
+/// The entries of a [`RowBuffer`](crate::RowBuffer) whose transactions matter to their table.
 #[derive(Clone, Debug, Default)]
 pub struct LogEntries {
     /// The number of the first entry among all changes of its table.
@@ -132,6 +146,16 @@ impl LogEntries {
         Self { first: self.first + at as u64, transactions }
     }
 
+    /// When the transaction was committed that an entry is of.
+    ///
+    /// # Panics
+    /// When it is of none.
+    pub fn committed_at(&self, entry: usize) -> i64 {
+        let of = self.transactions.partition_point(|(first, _)| *first <= entry).checked_sub(1);
+        let (_, origin) = &self.transactions[of.expect("every entry is of a transaction")];
+        origin.committed_at
+    }
+
     /// Forgets the transactions of entries from `at` on.
     pub(crate) fn truncate(&mut self, at: usize) {
         let kept = self.transactions.partition_point(|(first, _)| *first < at);
@@ -143,6 +167,21 @@ impl TableSchema {
     /// Whether the table is the log of its source's changes.
     pub fn keeps_log(&self) -> bool {
         self.mode.is_append()
+    }
+
+    /// Whether rows that the source deletes stay, as deleted ones.
+    pub fn retires_rows(&self) -> bool {
+        self.mode == TableMode::SoftDelete
+    }
+
+    /// Whether the table holds what is in no other place, so that reading it again loses something.
+    pub fn keeps_history(&self) -> bool {
+        !self.mode.is_upsert()
+    }
+
+    /// Whether the table says of transactions what only the source knows.
+    pub fn wants_origins(&self) -> bool {
+        self.keeps_history()
     }
 
     /// Whether an update says in it what the row was before. Where nothing tells rows apart it always does.
@@ -165,11 +204,13 @@ impl TableSchema {
     /// As the table is in the lake: with the columns of its mode. A log has no key, and each of its columns is optional: a change
     /// says of a row what the source's log does.
     pub fn in_lake(&self) -> Cow<'_, Self> {
-        if !self.keeps_log() {
+        if self.mode.is_upsert() {
             return Cow::Borrowed(self);
         }
-        let source = self.columns.iter().map(|column| Column { nullable: true, ..column.clone() });
-        let added = LOG_COLUMNS.iter().rev().zip(0_u32..).map(|((name, ty), place)| Column {
+        let keeps_log = self.keeps_log();
+        let source =
+            self.columns.iter().map(|column| Column { nullable: column.nullable || keeps_log, ..column.clone() });
+        let added = self.mode.added().iter().rev().zip(0_u32..).map(|((name, ty), place)| Column {
             id: u32::MAX - place,
             name: (*name).to_owned(),
             ty: ty.clone(),
@@ -178,13 +219,19 @@ impl TableSchema {
         });
         let mut added: Vec<Column> = added.collect();
         added.reverse();
-        Cow::Owned(Self { columns: source.chain(added).collect(), key: Vec::new(), ..self.clone() })
+        let key = if keeps_log { Vec::new() } else { self.key.clone() };
+        Cow::Owned(Self { columns: source.chain(added).collect(), key, ..self.clone() })
+    }
+
+    /// When the rows of a table that keeps deleted ones were deleted, as [`in_lake`](Self::in_lake) has it.
+    pub fn deleted_cells(times: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
+        Arc::new(times.into_iter().collect::<TimestampMicrosecondArray>().with_timezone("+00:00"))
     }
 
     /// What rows that a load brought have in the columns that [`in_lake`](Self::in_lake) adds.
     pub fn loaded_cells(&self, rows: usize) -> Vec<ArrayRef> {
         if !self.keeps_log() {
-            return Vec::new();
+            return self.mode.added().iter().map(|(_, ty)| new_null_array(&ty.arrow_type(), rows)).collect();
         }
         let op = StringArray::from_iter_values(std::iter::repeat_n(LogOp::Read.word(), rows));
         let ordinal = Int64Array::from(vec![0; rows]);
@@ -275,6 +322,15 @@ mod tests {
             key: vec![0],
         };
         assert_eq!(*schema.in_lake(), schema);
+        let keeps_deleted = TableSchema { mode: TableMode::SoftDelete, ..schema.clone() };
+        let in_lake = keeps_deleted.in_lake();
+        let names: Vec<_> = in_lake.columns.iter().map(|column| (column.name.as_str(), column.nullable)).collect();
+        assert_eq!((names, &in_lake.key), (vec![("id", false), ("_calve_deleted_at", true)], &vec![0]));
+        let loaded = keeps_deleted.loaded_cells(2);
+        assert_eq!((loaded.len(), loaded[0].null_count()), (1, 2));
+        let deleted = TableSchema::deleted_cells([None, Some(7)]);
+        assert_eq!(deleted.data_type(), loaded[0].data_type());
+        assert_eq!(*deleted.data_type(), in_lake.columns[1].ty.arrow_type());
         let log = TableSchema { mode: TableMode::Append { preimages: false }, ..schema };
         let in_lake = log.in_lake();
         let names: Vec<_> = in_lake.columns.iter().map(|column| (column.name.as_str(), column.nullable)).collect();

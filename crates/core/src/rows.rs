@@ -15,6 +15,10 @@ pub enum RowOp {
     UpdateFrom,
     /// A row went. One old key.
     Delete,
+    /// A row went, of a table that keeps it as deleted ([`TableMode::SoftDelete`](crate::TableMode)): there nothing else says so, and
+    /// a change of a key comes after the row that goes by it. One new image, of the row as it was; what is not known of it is
+    /// [unchanged](RowBuffer::note_unchanged).
+    Retire,
     /// All rows went. No image.
     Truncate,
 }
@@ -22,7 +26,12 @@ pub enum RowOp {
 impl RowOp {
     /// Whether the entry carries a new image.
     pub fn has_image(self) -> bool {
-        matches!(self, Self::Insert | Self::Update | Self::UpdateFrom)
+        matches!(self, Self::Insert | Self::Update | Self::UpdateFrom | Self::Retire)
+    }
+
+    /// Whether the entry's image is of a row that was there, so that the log may leave values of it out.
+    fn is_of_a_row(self) -> bool {
+        matches!(self, Self::Update | Self::UpdateFrom | Self::Retire)
     }
 
     /// Whether the entry carries the key of the row before.
@@ -166,7 +175,7 @@ impl RowBuffer {
     }
 
     /// NULL, appended last to a column of the present entry's image, stands for the value that the row has already. Columns are
-    /// told in their order; only updates leave values alone, and none of the key.
+    /// told in their order; only updates and rows that retire leave values alone, and none of the key.
     ///
     /// # Panics
     /// When the column is not told in order, is of the key, or holds something else: a decoder that does this is wrong.
@@ -191,8 +200,8 @@ impl RowBuffer {
     /// Completes the entry whose cells were appended.
     ///
     /// # Panics
-    /// When a column lacks its cell or has one too many, or what is no update left a value alone: a decoder that does this is
-    /// wrong.
+    /// When a column lacks its cell or has one too many, when what is of no row that was there left a value alone, or when a row
+    /// goes in another way than its table wants: a decoder that does this is wrong.
     pub fn finish_row(&mut self, op: RowOp) {
         let mut end = self.end;
         end.ops += 1;
@@ -204,11 +213,12 @@ impl RowBuffer {
             self.schema.table
         );
         assert!(
-            matches!(op, RowOp::Update | RowOp::UpdateFrom)
-                || self.unchanged.last().is_none_or(|cell| cell.image < self.end.images),
+            op.is_of_a_row() || self.unchanged.last().is_none_or(|cell| cell.image < self.end.images),
             "a row of {} that is no update leaves a value alone",
             self.schema.table
         );
+        let goes_wrong = if self.schema.retires_rows() { RowOp::Delete } else { RowOp::Retire };
+        assert!(op != goes_wrong, "a row of {} went by {op:?}", self.schema.table);
         self.ops.push(op);
         end.substituted.add(std::mem::take(&mut self.substituted));
         self.end = end;
@@ -227,7 +237,7 @@ impl RowBuffer {
 
     /// Forgets the cells appended since the last finished entry.
     pub fn discard_row(&mut self) {
-        self.truncate(self.end);
+        self.cut(self.end);
     }
 
     /// Entries in the buffer.
@@ -258,6 +268,11 @@ impl RowBuffer {
 
     /// Goes back to an earlier end.
     pub fn truncate(&mut self, mark: Mark) {
+        self.cut(mark);
+        self.log.truncate(mark.ops);
+    }
+
+    fn cut(&mut self, mark: Mark) {
         self.ops.truncate(mark.ops);
         for column in &mut self.images {
             column.truncate(mark.images);
@@ -266,7 +281,6 @@ impl RowBuffer {
             column.truncate(mark.old_keys);
         }
         self.unchanged.truncate(self.unchanged_before(mark));
-        self.log.truncate(mark.ops);
         self.end = mark;
         self.substituted = Substituted::default();
     }
@@ -317,9 +331,14 @@ impl RowBuffer {
         self.log.transactions.push((self.len(), origin));
     }
 
-    /// Which changes the entries are; empty unless the table keeps a log.
+    /// Which changes the entries are; empty unless the table [wants to know](TableSchema::wants_origins).
     pub fn log(&self) -> &LogEntries {
         &self.log
+    }
+
+    /// Whether all rows go at once, of a table that keeps them as deleted.
+    pub fn retires_all(&self) -> bool {
+        self.schema.retires_rows() && self.ops.contains(&RowOp::Truncate)
     }
 
     /// The number of the change after the last entry.

@@ -87,7 +87,7 @@ impl StopReason {
         Self {
             state: "row missing".into(),
             detail: format!(
-                "an update left large values of the row with {key} as they were, and the table in the lake has no such row"
+                "a change of the row with {key} does not say what values of it are, and the table in the lake has no such row"
             ),
             remedy: format!("run `calve reload {table}` to read it again"),
         }
@@ -107,13 +107,12 @@ pub trait ChangeSink: Send {
     /// A transaction begins.
     fn begin(&mut self, transaction: &TransactionPoint);
 
-    /// Whether a table keeps a log of its changes, so that the sink wants to be told of each transaction's
-    /// [`origin`](Self::origin).
-    fn keeps_log(&self) -> bool {
+    /// Whether a table [wants to know](crate::TableSchema::wants_origins) of each transaction's [`origin`](Self::origin).
+    fn wants_origins(&self) -> bool {
         false
     }
 
-    /// What is known of the transaction that began. Comes before anything else of it, where a table keeps a log.
+    /// What is known of the transaction that began. Comes before anything else of it, where that is wanted.
     fn origin(&mut self, origin: Origin) {
         let _ = origin;
     }

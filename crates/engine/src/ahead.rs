@@ -3,7 +3,8 @@
 //! Nothing of the protocol depends on when files are written, for only an intent makes them count. What is staged ahead must
 //! fit the tables as the commit under way leaves them; so nothing is while that gives a table another schema, and nothing that
 //! does so itself. Rows that lack values which their table has are staged once what is under way on that table is committed, and
-//! so are those of a log that is being loaded: whether they are rows of the load or of the log is told then.
+//! so is what all of a table's rows are kept from as deleted ones, and the rows of a log that is being loaded: whether they are rows
+//! of the load or of the log is told then.
 
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ impl Manner {
     /// Whether rows are staged only once the commit before them on their table is done: where they lack what the table has, and
     /// where that commit may be the last of a load that they would be put into.
     fn waits(&self, rows: &RowBuffer, rules: Rules) -> bool {
-        let lacks = !rows.unchanged().is_empty() && !rules.broken(Mutation::LookUpAhead);
+        let lacks = (!rows.unchanged().is_empty() || rows.retires_all()) && !rules.broken(Mutation::LookUpAhead);
         lacks || (self.inserts == Inserts::MayExist && rows.schema().keeps_log())
     }
 }
@@ -86,6 +87,8 @@ fn counted(written: Written, substituted: Substituted, changes: u64) -> Written 
 /// What is put on a load that is of no one position becomes part of it, be the table a log or not.
 fn encode_job(rows: RowBuffer, inserts: Inserts, rules: Rules) -> EncodeJob {
     let folds = inserts == Inserts::MayExist || !rows.schema().keeps_log() || rules.broken(Mutation::FoldedLog);
+    let forgets = rows.schema().retires_rows() && rules.broken(Mutation::TruncateForgets);
+    let inserts = if forgets { Inserts::MayExist } else { inserts };
     Box::new(move || if folds { fold(rows, inserts) } else { log(rows) })
 }
 

@@ -82,9 +82,11 @@ impl Slot {
         let mut buffer = RowBuffer::new(Arc::clone(&self.schema));
         if self.schema.keeps_log() {
             buffer.number_from(self.changes + 1);
-            if let Some(origin) = origin {
-                buffer.begin_transaction(Arc::clone(origin));
-            }
+        }
+        if self.schema.wants_origins()
+            && let Some(origin) = origin
+        {
+            buffer.begin_transaction(Arc::clone(origin));
         }
         buffer
     }
@@ -116,8 +118,8 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) struct Assembler {
     slots: Vec<Slot>,
-    /// One of the tables keeps a log. What a table keeps stays the same as long as its load counts.
-    keeps_log: bool,
+    /// One of the tables wants to know of transactions. That stays the same as long as its load counts.
+    wants_origins: bool,
     limits: Limits,
     rules: Rules,
     policies: SchemaPolicies,
@@ -129,7 +131,7 @@ pub(crate) struct Assembler {
     /// The source has said where it stands, be it where reading began, and no checkpoint says so yet.
     spoke: Option<bool>,
     transaction: Option<TransactionPoint>,
-    /// What is known of it, where a table keeps a log.
+    /// What is known of it, where a table wants that.
     origin: Option<Arc<Origin>>,
     /// Counts transactions.
     serial: u64,
@@ -157,7 +159,7 @@ impl Assembler {
         limits: Limits,
         settings: &Settings,
     ) -> Self {
-        let keeps_log = tables.iter().any(|(schema, _)| schema.keeps_log());
+        let wants_origins = tables.iter().any(|(schema, _)| schema.wants_origins());
         let slots = tables.into_iter().map(|(schema, after)| Slot {
             schema,
             buffer: None,
@@ -170,7 +172,7 @@ impl Assembler {
         });
         Self {
             slots: slots.collect(),
-            keeps_log,
+            wants_origins,
             limits,
             rules: settings.rules,
             policies: settings.schema_changes,
@@ -382,8 +384,8 @@ impl ChangeSink for Assembler {
         self.serial += 1;
     }
 
-    fn keeps_log(&self) -> bool {
-        self.keeps_log
+    fn wants_origins(&self) -> bool {
+        self.wants_origins
     }
 
     fn origin(&mut self, origin: Origin) {
@@ -443,7 +445,7 @@ impl ChangeSink for Assembler {
         if slot.touched != self.serial {
             slot.touched = self.serial;
             slot.mark = buffer.mark();
-            if slot.schema.keeps_log()
+            if slot.schema.wants_origins()
                 && let Some(origin) = &self.origin
             {
                 buffer.begin_transaction(Arc::clone(origin));

@@ -376,8 +376,8 @@ impl Committer<'_> {
             return Err(altered_while_loading(&entry.name));
         }
         let delay = if reason.state == StopReason::DROPPED { MADE_ANEW } else { Duration::ZERO };
-        // Of a table that could not be loaded the reason says more, and a log is read again on request only.
-        let streams = entry.standing == Standing::Streaming && !entry.schema.keeps_log();
+        // Of a table that could not be loaded the reason says more, and what keeps history is read again on request only.
+        let streams = entry.standing == Standing::Streaming && !entry.schema.keeps_history();
         let reason = if streams { self.settings.schema_changes.instead_of(reason) } else { reason };
         entry.reshaped = None;
         let mut deltas = entry.take_files();

@@ -6,9 +6,13 @@
 //! to rows with a strictly smaller sequence number, so the deletes written beside
 //! the rows of the same snapshot never reach those rows.
 //!
+//! Of a table that keeps deleted rows a key whose last change is a row that goes has that row, with the time (`departures`), and
+//! TRUNCATE forgets nothing. A key may be in such a table as a deleted one, so every put also deletes.
+//!
 //! Cells that an update left alone come from the row's earlier images, as far as these have them (`lineage`); rows for which
 //! that is not all are set apart, with the key that each has in the table.
 
+mod departures;
 mod lineage;
 
 use std::hash::BuildHasher;
@@ -24,6 +28,7 @@ use calve_core::{
 };
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use departures::Departures;
 use lineage::{KeyAt, Lineage, Resolved};
 
 /// Whether the row of an insert can be in the table already.
@@ -115,11 +120,14 @@ fn key_of<'a>(states: &[KeyState], bytes: &'a [u8], index: u32) -> &'a [u8] {
 /// Folds the changes of one table. One row and one delete a key at most come out.
 pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
     let table = buffer.schema().table.clone();
+    // What is put on a load that is of no one position becomes part of it: history begins with the load.
+    let departures = Departures::of(&buffer, inserts == Inserts::AreNew);
+    let inserts = if departures.is_some() { Inserts::MayExist } else { inserts };
     let folded = if buffer.ops().iter().all(|op| *op == RowOp::Insert) && buffer.keys_ascend() {
         all_new(buffer, inserts)
     } else {
-        let (keys, resolved) = last_states(&buffer, inserts)?;
-        gather(&keys, &resolved, buffer)
+        let (keys, resolved) = last_states(&buffer, inserts, departures.as_ref())?;
+        gather(&keys, &resolved, departures.as_ref(), buffer)
     };
     folded.map_err(|e| Error::with_source(ErrorKind::Bug, format!("changes of {table} could not be folded"), e))
 }
@@ -135,11 +143,13 @@ fn all_new(buffer: RowBuffer, inserts: Inserts) -> std::result::Result<DeltaBatc
         Inserts::AreNew => schema.old_key().map(|place| Arc::clone(&old[place])).collect(),
         Inserts::MayExist => schema.key.iter().map(|&index| Arc::clone(&images[index])).collect(),
     };
-    batch(&schema, false, images, None, deletes)
+    let added = schema.loaded_cells(images[0].len());
+    batch(&schema, false, images, added, None, deletes)
 }
 
 /// What is to be written for every key, and where the cells come from that updates left alone.
-fn last_states(buffer: &RowBuffer, inserts: Inserts) -> Result<(Keys, Resolved)> {
+fn last_states(buffer: &RowBuffer, inserts: Inserts, departures: Option<&Departures>) -> Result<(Keys, Resolved)> {
+    let all_stay = departures.is_some_and(|departures| departures.of_table().is_some());
     let put = |image| match inserts {
         Inserts::AreNew => Delete::No,
         Inserts::MayExist => Delete::Image(image),
@@ -155,7 +165,7 @@ fn last_states(buffer: &RowBuffer, inserts: Inserts) -> Result<(Keys, Resolved)>
                 keys.touch(start, put(image)).row = Some(image);
                 lineage.inserted();
             }
-            RowOp::Update => {
+            RowOp::Update | RowOp::Retire => {
                 buffer.encode_image_key(image as usize, &mut keys.bytes);
                 let known = keys.known();
                 let state = keys.touch(start, Delete::Image(image));
@@ -166,7 +176,8 @@ fn last_states(buffer: &RowBuffer, inserts: Inserts) -> Result<(Keys, Resolved)>
                 buffer.encode_old_key(old as usize, &mut keys.bytes);
                 let known = keys.known();
                 let old_state = keys.touch(start, Delete::OldKey(old));
-                let before = old_state.row.take();
+                // Where the key changed and its table keeps deleted rows, this is the one that went by it.
+                let before = if departures.is_some() { old_state.row } else { old_state.row.take() };
                 lineage.updated(before, keys.is_in_table(known), KeyAt::OldKey(old));
                 // Where the key stayed the same this finds the state just touched, and its delete stands.
                 let start = keys.bytes.len();
@@ -177,6 +188,7 @@ fn last_states(buffer: &RowBuffer, inserts: Inserts) -> Result<(Keys, Resolved)>
                 buffer.encode_old_key(old as usize, &mut keys.bytes);
                 keys.touch(start, Delete::OldKey(old)).row = None;
             }
+            RowOp::Truncate if all_stay => {}
             RowOp::Truncate => keys.truncate(),
         }
         image += u32::from(op.has_image());
@@ -193,7 +205,12 @@ fn last_states(buffer: &RowBuffer, inserts: Inserts) -> Result<(Keys, Resolved)>
 }
 
 /// The surviving rows and the keys to delete, as batches.
-fn gather(keys: &Keys, resolved: &Resolved, buffer: RowBuffer) -> std::result::Result<DeltaBatch, ArrowError> {
+fn gather(
+    keys: &Keys,
+    resolved: &Resolved,
+    departures: Option<&Departures>,
+    buffer: RowBuffer,
+) -> std::result::Result<DeltaBatch, ArrowError> {
     let schema = &Arc::clone(buffer.schema());
     let (_, images, old) = buffer.into_parts();
     let images: Vec<ArrayRef> = images.into_iter().map(ColumnBuffer::into_array).collect();
@@ -217,28 +234,36 @@ fn gather(keys: &Keys, resolved: &Resolved, buffer: RowBuffer) -> std::result::R
         .collect::<std::result::Result<_, _>>()?;
 
     let mut rows: Vec<u32> = keys.states.iter().filter_map(|state| state.row).collect();
+    rows.sort_unstable();
+    let added = |rows: &[u32]| match departures {
+        Some(departures) => vec![departures.cells(rows.iter().copied())],
+        // The changes that a load is put right with are part of it.
+        None => schema.loaded_cells(rows.len()),
+    };
     let (mut incomplete, mut images) = (None, images);
     // Where every image survived whole there is nothing to pick.
     if rows.len() < images[0].len() || !resolved.is_empty() {
-        rows.sort_unstable();
         let (whole, lacking): (Vec<u32>, Vec<u32>) = rows.into_iter().partition(|row| !resolved.lacks(*row));
         if !lacking.is_empty() {
-            incomplete = Some(incomplete_rows(schema, resolved, &lacking, &images, &old_keys)?);
+            incomplete = Some(incomplete_rows(schema, resolved, &lacking, &images, added(&lacking), &old_keys)?);
         }
         images = picked(resolved, &whole, &images)?;
+        rows = whole;
     }
-    batch(schema, keys.truncated, images, incomplete, deletes)
+    let retire = departures.and_then(Departures::of_table);
+    let batch = batch(schema, keys.truncated || retire.is_some(), images, added(&rows), incomplete, deletes)?;
+    Ok(DeltaBatch { retire, ..batch })
 }
 
 fn batch(
     schema: &Arc<TableSchema>,
     replace: bool,
     mut images: Vec<ArrayRef>,
+    added: Vec<ArrayRef>,
     incomplete: Option<IncompleteRows>,
     deletes: Vec<ArrayRef>,
 ) -> std::result::Result<DeltaBatch, ArrowError> {
-    // The changes that a load is put right with are part of it.
-    images.extend(schema.loaded_cells(images[0].len()));
+    images.extend(added);
     let row_fields: Vec<Field> = schema.in_lake().columns.iter().map(field).collect();
     Ok(DeltaBatch {
         schema: Arc::clone(schema),
@@ -246,6 +271,7 @@ fn batch(
         rows: RecordBatch::try_new(Arc::new(Schema::new(row_fields)), images)?,
         incomplete,
         deletes: RecordBatch::try_new(Arc::new(key_fields(schema)), deletes)?,
+        retire: None,
     })
 }
 
@@ -255,6 +281,7 @@ fn incomplete_rows(
     resolved: &Resolved,
     rows: &[u32],
     images: &[ArrayRef],
+    added: Vec<ArrayRef>,
     old_keys: &[ArrayRef],
 ) -> std::result::Result<IncompleteRows, ArrowError> {
     let places: Vec<(usize, usize)> = rows
@@ -269,10 +296,13 @@ fn incomplete_rows(
     let keys = keys
         .map(|(&index, old)| interleave(&[&**old, &*images[index]], &places))
         .collect::<std::result::Result<_, _>>()?;
-    let missing = (0..schema.columns.len()).map(|column| resolved.missing(rows, column)).collect();
-    let fields: Vec<Field> = schema.columns.iter().map(|column| field(column).with_nullable(true)).collect();
+    let in_lake = schema.in_lake();
+    let missing = (0..in_lake.columns.len()).map(|column| resolved.missing(rows, column)).collect();
+    let fields: Vec<Field> = in_lake.columns.iter().map(|column| field(column).with_nullable(true)).collect();
+    let mut columns = picked(resolved, rows, images)?;
+    columns.extend(added);
     Ok(IncompleteRows {
-        rows: RecordBatch::try_new(Arc::new(Schema::new(fields)), picked(resolved, rows, images)?)?,
+        rows: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?,
         keys: RecordBatch::try_new(Arc::new(key_fields(schema)), keys)?,
         missing,
     })

@@ -93,6 +93,7 @@ fn rows(schema: &TableSchema, buffer: &RowBuffer) -> (Vec<(LogOp, usize)>, Vec<C
             }
             RowOp::Delete => row(LogOp::Delete, Cells::Old(old)),
             RowOp::Truncate => row(LogOp::Truncate, Cells::Nothing),
+            RowOp::Retire => unreachable!("a buffer refuses such rows of a log"),
         }
         image += usize::from(op.has_image());
         old += usize::from(op.has_old_key());
@@ -138,6 +139,7 @@ fn gather(
         rows: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?,
         incomplete: None,
         deletes: RecordBatch::new_empty(Arc::new(key_fields(schema))),
+        retire: None,
     })
 }
 

@@ -70,7 +70,7 @@ impl SchemaPolicies {
         let table = &change.schema.table;
         match policy {
             Policy::Apply => None,
-            Policy::Reload if !before.keeps_log() => Some(reloading(&what)),
+            Policy::Reload if !before.keeps_history() => Some(reloading(&what)),
             Policy::Reload | Policy::Stop => Some(StopReason {
                 state: HELD.into(),
                 detail: format!("{what}, and schema_changes.{option} is {policy}"),

@@ -42,7 +42,7 @@ impl Committer<'_> {
                 continue;
             }
             // Chunks of a transaction that is not over are staged as rows of the load.
-            if entry.schema.keeps_log() && !entry.staged.is_empty() {
+            if entry.schema.keeps_history() && !entry.staged.is_empty() {
                 continue;
             }
             let Some(loaded) = entry.loaded.take() else { continue };

@@ -178,8 +178,8 @@ fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules:
     if bound.covers(acknowledged) {
         return Fate::Stream;
     }
-    // What a log holds is in no other place.
-    if table.lake.stamp.as_ref().is_some_and(|stamp| stamp.schema.keeps_log()) {
+    // What a log holds, and what was deleted, is in no other place.
+    if table.lake.stamp.as_ref().is_some_and(|stamp| stamp.schema.keeps_history()) {
         let reason = StopReason {
             state: "log lost".into(),
             detail: "the source's log does not hold all of its changes any more".into(),

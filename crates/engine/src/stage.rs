@@ -2,7 +2,8 @@
 //! intent.
 //!
 //! Rows that lack values which their table has are staged on the table as it stands, and on the chunks that were staged on it
-//! before. Where the table is being loaded they wait for the load as rows.
+//! before. Where the table is being loaded they wait for the load as rows. So does a TRUNCATE of a table that keeps its rows as
+//! deleted ones.
 
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl<'a> Committer<'a> {
         let mut now = Vec::with_capacity(tables.len());
         for (index, rows) in tables {
             let entry = &mut self.ledger.entries[index.0];
-            let lacks = !rows.unchanged().is_empty();
+            let lacks = !rows.unchanged().is_empty() || (rows.retires_all() && entry.settles.is_none());
             if lacks && entry.standing == Standing::Loading {
                 if entry.settles.is_some() {
                     // Its rows are of no one position, so that none of them is what an update found.

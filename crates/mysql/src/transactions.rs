@@ -616,7 +616,7 @@ impl Transactions {
         if !current.begun {
             current.begun = true;
             sink.begin(&current.point);
-            if sink.keeps_log() {
+            if sink.wants_origins() {
                 sink.origin(current.name.origin(current.committed_at));
             }
         }

@@ -36,6 +36,7 @@ impl Common {
 enum Mode {
     #[default]
     Upsert,
+    SoftDelete,
     Append,
 }
 
@@ -43,6 +44,7 @@ impl Mode {
     fn with(self, preimages: bool) -> TableMode {
         match self {
             Self::Upsert => TableMode::Upsert,
+            Self::SoftDelete => TableMode::SoftDelete,
             Self::Append => TableMode::Append { preimages },
         }
     }
@@ -51,10 +53,11 @@ impl Mode {
 fn mode(text: &str) -> std::result::Result<Mode, String> {
     match text {
         "upsert" => Ok(Mode::Upsert),
+        "soft_delete" => Ok(Mode::SoftDelete),
         "append" => Ok(Mode::Append),
         _ => Err(match nearest(text, TableMode::WORDS.into_iter()) {
             Some(meant) => format!("'{text}' is not what a table can be in the lake; did you mean '{meant}'?"),
-            None => format!("'{text}' is not what a table can be in the lake; use {}", TableMode::WORDS.join(" or ")),
+            None => format!("'{text}' is not what a table can be in the lake; use {}", TableMode::WORDS.join(", ")),
         }),
     }
 }
@@ -68,7 +71,7 @@ fn mode_of(reader: &mut Reader<'_>, entry: &TableEntry, all: Common) -> TableMod
     let mode = of_table.unwrap_or(all.mode);
     let preimages = entry.preimages.as_ref().and_then(|given| {
         let wanted = boolean(&given.text).map_err(|what| reader.refuse("preimages", given, &what)).ok()?;
-        if wanted && mode == Mode::Upsert {
+        if wanted && mode != Mode::Append {
             reader.refuse("preimages", given, "only a table of mode append has this option; leave it out");
         }
         Some(wanted)

@@ -83,7 +83,9 @@ impl<'a> Changes<'a> {
             }
             if op.has_image() {
                 images.key(image, &mut key);
-                if in_part.contains(&image) {
+                if op == RowOp::Retire {
+                    self.change(&key, None);
+                } else if in_part.contains(&image) {
                     if self.buckets.contain(&key) {
                         self.detail.change_source_in_part(&key);
                     }

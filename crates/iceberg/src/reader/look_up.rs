@@ -17,11 +17,11 @@ use super::deletes::{DeleteIndex, Part};
 use super::keys::KeyCells;
 use super::plan::Plan;
 use super::scan::Scan;
-use crate::delta::{self, TableLayout};
+use crate::delta::TableLayout;
 use crate::schema::without_ids;
 
 /// Memory for deletes that others wrote, and that are not of keys asked for.
-const DELETES_BYTES: u64 = 64 << 20;
+pub(super) const DELETES_BYTES: u64 = 64 << 20;
 
 /// A look-up, ready to be made.
 pub(crate) struct LookUp {
@@ -33,6 +33,28 @@ pub(crate) struct LookUp {
     wanted: Vec<TableColumn>,
     asked: Arc<Asked>,
     plan: Plan,
+}
+
+/// The columns of a layout, as a table's files are read by.
+pub(super) struct Layer {
+    /// The key's, in its order.
+    pub(super) key: Vec<TableColumn>,
+    /// All, in the layout's order.
+    pub(super) columns: Vec<TableColumn>,
+}
+
+impl Layer {
+    pub(super) fn of(layout: &TableLayout) -> Result<Self> {
+        let bug = |what: &str| Error::new(ErrorKind::Bug, format!("table {}: {what}", layout.table));
+        let columns = layout.arrow.fields().iter().map(|field| {
+            let field_id = field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()?;
+            Some(TableColumn { field_id, name: field.name().clone(), arrow: without_ids(field.data_type()) })
+        });
+        let columns = columns.collect::<Option<Vec<TableColumn>>>().ok_or_else(|| bug("a column has no field id"))?;
+        let key = layout.key_ids.iter().map(|id| columns.iter().find(|column| column.field_id == *id).cloned());
+        let key = key.collect::<Option<Vec<_>>>().ok_or_else(|| bug("a column of the key is missing"))?;
+        Ok(Self { key, columns })
+    }
 }
 
 /// What a look-up found, beside the values.
@@ -55,43 +77,19 @@ impl LookUp {
         staged: &[StagedDelta],
         rows: &IncompleteRows,
     ) -> Result<Self> {
-        let (table, io) = (&layout.table, &layout.io);
-        let bug = |what: &str| Error::new(ErrorKind::Bug, format!("table {table}: {what}"));
-        let columns = layout.arrow.fields().iter().map(|field| {
-            let field_id = field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()?;
-            Some(TableColumn { field_id, name: field.name().clone(), arrow: without_ids(field.data_type()) })
-        });
-        let columns = columns.collect::<Option<Vec<TableColumn>>>().ok_or_else(|| bug("a column has no field id"))?;
-        let key = layout.key_ids.iter().map(|id| columns.iter().find(|column| column.field_id == *id).cloned());
-        let key = key.collect::<Option<Vec<_>>>().ok_or_else(|| bug("a column of the key is missing"))?;
+        let table = layout.table.clone();
+        let Layer { key, columns } = Layer::of(layout)?;
         let wanted = columns.into_iter().zip(&rows.missing).filter(|(_, missing)| missing.is_some());
         let wanted = wanted.map(|(column, _)| column).collect();
-        let asked = Asked::new(key.clone(), rows.keys.columns())
-            .ok_or_else(|| bug("a row is looked up twice, or by a key that cannot be one"))?;
-
-        // Nothing before a replacement is there any more.
-        let first = staged.iter().rposition(|delta| delta.replace).unwrap_or(0);
-        let replaced = staged.get(first).is_some_and(|delta| delta.replace);
-        let mut plan = match metadata.current_snapshot() {
-            Some(snapshot) if !replaced => Plan::read(table, io, metadata, snapshot, Some(&asked)).await?,
-            _ => Plan::default(),
-        };
-        for (sequence, delta) in (metadata.last_sequence_number() + 1..).zip(&staged[first..]) {
-            let body = delta::body(table, delta)?;
-            if body.table_uuid != metadata.uuid() {
-                let what = format!("table {table} was dropped and made anew meanwhile");
-                return Err(Error::new(ErrorKind::Retry, what));
-            }
-            plan.add_staged(table, io, metadata, &body, sequence, Some(&asked)).await?;
-        }
-        plan.drop_stale_deletes();
+        let asked = Asked::new(key.clone(), rows.keys.columns()).ok_or_else(|| {
+            let what = format!("table {table}: a row is looked up twice, or by a key that cannot be one");
+            Error::new(ErrorKind::Bug, what)
+        })?;
+        let mut plan = Plan::with_staged(layout, metadata, staged, Some(&asked)).await?;
         // What was written last is asked for most, and when all is found nothing more is read.
         plan.data.sort_by_key(|file| std::cmp::Reverse(file.sequence));
-        let mut key_ids = layout.key_ids.clone();
-        key_ids.sort_unstable();
-        plan.check_other_deletes(table, &key_ids, DELETES_BYTES)?;
-        let (table, metadata) = (table.clone(), Arc::clone(metadata));
-        Ok(Self { table, metadata, key, wanted, asked: Arc::new(asked), plan })
+        plan.check_deletes_of(layout, DELETES_BYTES)?;
+        Ok(Self { table, metadata: Arc::clone(metadata), key, wanted, asked: Arc::new(asked), plan })
     }
 
     /// Hands the rows found to `work`, in batches: which of the keys each is of, and one array for each of the columns wanted.
@@ -107,7 +105,15 @@ impl LookUp {
         let deletes = DeleteIndex::read(&table, &plan, &key, column, all, Some(&asked))?;
         let width = key.len();
         let columns = key.iter().cloned().chain(wanted).collect();
-        let scan = Scan { table, columns, key, part: all, deletes: Arc::new(deletes), asked: Some(Arc::clone(&asked)) };
+        let scan = Scan {
+            table,
+            columns,
+            key,
+            part: all,
+            deletes: Arc::new(deletes),
+            asked: Some(Arc::clone(&asked)),
+            except: None,
+        };
         let mut looked = Looked::default();
         let mut found = vec![false; asked.len()];
         for file in &plan.data {

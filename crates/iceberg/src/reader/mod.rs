@@ -11,12 +11,14 @@ mod deletes;
 mod keys;
 mod look_up;
 mod plan;
+mod remaining;
 mod scan;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef, BooleanArray};
+use arrow_select::filter::filter;
 use calve_core::{Error, ErrorKind, Result, TableName, TableSchema};
 use iceberg::spec::{SchemaRef, TableMetadata};
 use tokio::sync::mpsc;
@@ -29,6 +31,7 @@ use scan::Scan;
 #[cfg(test)]
 pub(crate) use look_up::Looked;
 pub(crate) use look_up::{LookUp, shown_key};
+pub(crate) use remaining::Remaining;
 
 use crate::lake::IcebergLake;
 
@@ -39,15 +42,20 @@ const INDEX_BYTES: u64 = 256 << 20;
 const BATCHES_AHEAD: usize = 2;
 
 impl IcebergLake {
-    /// The rows of a table at a snapshot (None: the current one), each once, in no order. Batches have one column for each
-    /// of the schema's, of [`calve_core::ColumnType::arrow_type`].
+    /// The rows that a table has at a snapshot (None: the current one), each once, in no order; none of those that it keeps as
+    /// deleted. Batches have one column for each of the schema's, of [`calve_core::ColumnType::arrow_type`].
     pub async fn scan(&self, schema: &TableSchema, snapshot: Option<i64>) -> Result<RowStream> {
         let slot = self.slot(&schema.table)?;
         let known = self
             .read(slot)
             .await?
             .ok_or_else(|| Error::new(ErrorKind::Config, format!("table {} is not in the lake", schema.table)))?;
-        let reader = TableReader::open(schema, &self.io, &known.at.metadata, snapshot).await?;
+        let metadata = &known.at.metadata;
+        if schema.retires_rows() {
+            let reader = TableReader::open(&schema.in_lake(), &self.io, metadata, snapshot).await?;
+            return Ok(RowStream { living: true, ..reader.rows(INDEX_BYTES, self.encoders.count()) });
+        }
+        let reader = TableReader::open(schema, &self.io, metadata, snapshot).await?;
         Ok(reader.rows(INDEX_BYTES, self.encoders.count()))
     }
 }
@@ -126,7 +134,7 @@ impl TableReader {
                 let _ = sender.blocking_send(Err(error));
             }
         });
-        RowStream { receiver }
+        RowStream { receiver, living: false }
     }
 
     fn read_all(
@@ -185,6 +193,7 @@ impl TableReader {
             part,
             deletes: Arc::new(deletes),
             asked: None,
+            except: None,
         })
     }
 }
@@ -193,11 +202,22 @@ impl TableReader {
 #[derive(Debug)]
 pub struct RowStream {
     receiver: mpsc::Receiver<Result<Vec<ArrayRef>>>,
+    /// The last column says when a row was deleted, and is for nobody else.
+    living: bool,
 }
 
 impl RowStream {
     /// The next rows, one array for each column; None after the last. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Vec<ArrayRef>>> {
-        self.receiver.recv().await.transpose()
+        let Some(batch) = self.receiver.recv().await.transpose()? else { return Ok(None) };
+        if self.living { living(batch).map(Some) } else { Ok(Some(batch)) }
     }
+}
+
+/// The rows whose last column is NULL, without it.
+fn living(mut batch: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    let Some(deleted) = batch.pop().filter(|deleted| deleted.null_count() < deleted.len()) else { return Ok(batch) };
+    let lives: BooleanArray = (0..deleted.len()).map(|row| Some(deleted.is_null(row))).collect();
+    let columns = batch.iter().map(|column| filter(column, &lives)).collect::<std::result::Result<_, _>>();
+    columns.map_err(|error| Error::with_source(ErrorKind::Bug, "deleted rows could not be left out", error))
 }

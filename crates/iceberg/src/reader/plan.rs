@@ -1,13 +1,13 @@
 //! The files of a snapshot, and which deletes may matter to which data.
 
-use calve_core::{Error, ErrorKind, Result, TableName};
+use calve_core::{Error, ErrorKind, Result, StagedDelta, TableName};
 use futures::{StreamExt, TryStreamExt};
 use iceberg::io::FileIO;
 use iceberg::spec::{DataContentType, DataFileFormat, ManifestEntry, ManifestFile, SnapshotRef, Struct, TableMetadata};
 
 use super::asked::Asked;
 use super::deletes::KEY_BYTES;
-use crate::delta::DeltaBody;
+use crate::delta::{self, DeltaBody, TableLayout};
 use crate::manifests::{is_live, read_list, read_manifest};
 
 /// Manifests read at a time.
@@ -58,8 +58,36 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The files of the table's present snapshot, and of what was staged on it; where keys are `asked` for, without those that cannot
+    /// matter to them.
+    pub(crate) async fn with_staged(
+        layout: &TableLayout,
+        metadata: &TableMetadata,
+        staged: &[StagedDelta],
+        asked: Option<&Asked>,
+    ) -> Result<Self> {
+        let (table, io) = (&layout.table, &layout.io);
+        // Nothing before a replacement is there any more.
+        let first = staged.iter().rposition(|delta| delta.replace).unwrap_or(0);
+        let replaced = staged.get(first).is_some_and(|delta| delta.replace);
+        let mut plan = match metadata.current_snapshot() {
+            Some(snapshot) if !replaced => Self::read(table, io, metadata, snapshot, asked).await?,
+            _ => Self::default(),
+        };
+        for (sequence, delta) in (metadata.last_sequence_number() + 1..).zip(&staged[first..]) {
+            let body = delta::body(table, delta)?;
+            if body.table_uuid != metadata.uuid() {
+                let what = format!("table {table} was dropped and made anew meanwhile");
+                return Err(Error::new(ErrorKind::Retry, what));
+            }
+            plan.add_staged(table, io, metadata, &body, sequence, asked).await?;
+        }
+        plan.drop_stale_deletes();
+        Ok(plan)
+    }
+
     /// Adds what was staged on the snapshot and would be committed as the one with this sequence number.
-    pub(crate) async fn add_staged(
+    async fn add_staged(
         &mut self,
         table: &TableName,
         io: &FileIO,
@@ -166,8 +194,16 @@ impl Plan {
         ))
     }
 
+    /// How many keys equality deletes name, where [the others](Self::check_other_deletes) fit into memory.
+    pub(crate) fn check_deletes_of(&self, layout: &TableLayout, memory: u64) -> Result<u64> {
+        let mut key = layout.key_ids.clone();
+        key.sort_unstable();
+        self.check_other_deletes(&layout.table, &key, memory)?;
+        Ok(self.deleted_keys(|ids| *ids == key))
+    }
+
     /// Leaves out deletes older than all data: what they hit is gone.
-    pub(crate) fn drop_stale_deletes(&mut self) {
+    fn drop_stale_deletes(&mut self) {
         let oldest = self.data.iter().map(|data| data.sequence).min().unwrap_or(i64::MAX);
         self.equality_deletes.retain(|deletes| deletes.file.sequence > oldest);
         self.position_deletes.retain(|deletes| deletes.sequence >= oldest);

@@ -18,8 +18,8 @@ use super::plan::PlannedFile;
 /// Rows of one batch.
 const BATCH_ROWS: usize = 4 * 1024;
 
-/// Where single rows are asked for, what a batch of them takes, about.
-const ASKED_BYTES: u64 = 8 << 20;
+/// Where batches are of bounded size, what one takes, about.
+const BATCH_BYTES: u64 = 8 << 20;
 
 /// What a value of fixed width takes in memory, at most.
 const VALUE_BYTES: i64 = 16;
@@ -35,13 +35,15 @@ pub(crate) struct Scan {
     pub(crate) deletes: SharedIndex,
     /// The only keys whose rows are wanted; None for all.
     pub(crate) asked: Option<Arc<Asked>>,
+    /// Keys whose rows are left out. Batches are of bounded size then.
+    pub(crate) except: Option<Arc<Asked>>,
 }
 
 impl Scan {
     /// Hands the rows of a file to `work`, batch by batch, until it returns false. Returns how many rows were looked at.
     pub(crate) fn file(&self, file: &PlannedFile, mut work: impl FnMut(Vec<ArrayRef>) -> bool) -> Result<usize> {
         let bad = |why: &str| unreadable(&self.table, file, why);
-        let mut reader = open(&self.table, file, self.asked.is_some())?;
+        let mut reader = open(&self.table, file, self.asked.is_some() || self.except.is_some())?;
         let columns = FileColumns::find(reader.parquet_schema(), &self.columns).map_err(|why| bad(&why))?;
         let mut rows = usize::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
         match (self.deletes.remaining(&file.location, rows), &self.asked) {
@@ -49,7 +51,8 @@ impl Scan {
             (None, Some(asked)) => (reader, rows) = asked.narrow(reader),
             (None, None) => {}
         }
-        let batch_rows = if self.asked.is_some() { asked_rows(reader.metadata(), &columns.mask) } else { BATCH_ROWS };
+        let bounded = self.asked.is_some() || self.except.is_some();
+        let batch_rows = if bounded { bounded_rows(reader.metadata(), &columns.mask) } else { BATCH_ROWS };
         reader = reader.with_batch_size(batch_rows);
         if let Some(filter) = self.filter(file, reader.parquet_schema()).map_err(|why| bad(&why))? {
             reader = reader.with_row_filter(filter);
@@ -73,7 +76,8 @@ impl Scan {
         let sets: Vec<usize> = (0..self.deletes.keys.len())
             .filter(|set| self.deletes.keys.get(*set).is_some_and(|keys| keys.may_hit(file)))
             .collect();
-        let by_key = self.part.of > 1 || self.asked.is_some() || sets.iter().any(|set| self.deletes.keys[*set].of_key);
+        let chosen = self.asked.is_some() || self.except.is_some();
+        let by_key = self.part.of > 1 || chosen || sets.iter().any(|set| self.deletes.keys[*set].of_key);
         if !by_key && sets.is_empty() {
             return Ok(None);
         }
@@ -90,7 +94,7 @@ impl Scan {
         let columns = FileColumns::find(parquet, &wanted)?;
         let mask = columns.mask.clone();
         let (index, part, sequence) = (Arc::clone(&self.deletes), self.part, file.sequence);
-        let asked = self.asked.clone();
+        let (asked, except) = (self.asked.clone(), self.except.clone());
         let stays = move |batch: RecordBatch| {
             let failed = |why: String| ArrowError::ExternalError(why.into());
             let arrays = columns.of(&batch).map_err(failed)?;
@@ -104,6 +108,7 @@ impl Scan {
                     let hash = key.hash(row);
                     *stays = hash.bucket(part.of) == part.bucket
                         && asked.as_ref().is_none_or(|asked| asked.place(hash).is_some())
+                        && except.as_ref().is_none_or(|except| except.place(hash).is_none())
                         && !of_key.iter().any(|set| index.keys[*set].hits(hash.0, sequence));
                 }
             }
@@ -120,7 +125,7 @@ impl Scan {
 }
 
 /// So many rows of a file make a batch of a bounded size, be they those of the page with the largest values.
-fn asked_rows(file: &ParquetMetaData, columns: &ProjectionMask) -> usize {
+fn bounded_rows(file: &ParquetMetaData, columns: &ProjectionMask) -> usize {
     let mut largest = 1;
     for (at, group) in file.row_groups().iter().enumerate() {
         let mut row = 0;
@@ -134,7 +139,7 @@ fn asked_rows(file: &ParquetMetaData, columns: &ProjectionMask) -> usize {
         }
         largest = row.max(largest);
     }
-    usize::try_from(ASKED_BYTES / largest).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS)
+    usize::try_from(BATCH_BYTES / largest).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS)
 }
 
 /// Bytes of a value on average, in the page of a column where that is the most.

@@ -103,7 +103,7 @@ async fn manifests_of_many_schemas_are_merged() {
         let (rows, deletes) = (batch(rows.clone()), batch(vec![Arc::clone(&rows[0])]));
         let job = {
             let schema = Arc::clone(&schema);
-            move || Ok(DeltaBatch { schema, replace: false, rows, incomplete: None, deletes })
+            move || Ok(DeltaBatch { schema, replace: false, rows, incomplete: None, deletes, retire: None })
         };
         let delta = staged(orders.lake.write(&table(), Box::new(job), Onto::Table, &Ground::default()).await.unwrap());
         let position = 10 * u64::try_from(i + 1).unwrap();

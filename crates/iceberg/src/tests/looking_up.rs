@@ -121,6 +121,7 @@ impl Table {
             rows: rows_of(puts),
             incomplete: (!moved.is_empty()).then(|| incomplete(moved)),
             deletes: keys_of(deletes.iter()),
+            retire: None,
         };
         self.write(batch, before).await
     }
@@ -392,6 +393,7 @@ async fn keys_of_every_type_are_found() {
             rows: batch_of(vec![keys(puts), bodies(puts)]),
             incomplete,
             deletes: batch_of(vec![keys(deletes)]),
+            retire: None,
         };
         let all: Vec<i64> = (0..count).collect();
         for third in all.chunks(all.len().div_ceil(3)) {
@@ -445,6 +447,7 @@ async fn columns_are_found_wherever_they_are_by_now() {
         rows,
         incomplete: None,
         deletes: batch_of(vec![ids(&[])]),
+        retire: None,
     };
     let delta = staged(table.write(batch, &[]).await.unwrap());
     table.commit_under(vec![delta], &before).await;
@@ -474,6 +477,7 @@ async fn columns_are_found_wherever_they_are_by_now() {
         rows: batch_of(vec![texts(&[]), texts(&[]), ids(&[]), ids(&[])]),
         incomplete: Some(incomplete),
         deletes: batch_of(vec![ids(&[1, 2, 3])]),
+        retire: None,
     };
     let delta = staged(table.write(batch, &[]).await.unwrap());
     table.commit_under(vec![delta], &after).await;

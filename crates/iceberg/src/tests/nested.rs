@@ -168,6 +168,7 @@ async fn lists_and_maps_are_kept_grown_and_looked_up() {
         rows: batch_of(rows),
         incomplete,
         deletes: batch_of(vec![ids(deletes)]),
+        retire: None,
     };
     written.commit(10, &before, batch(&before, arrays(&types, &all), None, &[])).await;
     let same: Vec<(i64, i64)> = all.iter().map(|id| (*id, *id)).collect();

@@ -68,7 +68,7 @@ impl History {
             RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
         };
         let (rows, deletes) = (batch(rows), batch(keys));
-        let job = move || Ok(DeltaBatch { schema: schema(), replace, rows, incomplete: None, deletes });
+        let job = move || Ok(DeltaBatch { schema: schema(), replace, rows, incomplete: None, deletes, retire: None });
         staged(self.lake.write(&table(), Box::new(job), Onto::Table, &Ground::default()).await.unwrap())
     }
 

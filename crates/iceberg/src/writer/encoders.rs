@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use calve_core::{DeltaBatch, Error, ErrorKind, Result, StagedDelta, StopReason};
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
+use calve_core::{DeltaBatch, Error, ErrorKind, Result, StagedDelta, StopReason, TableSchema};
 use iceberg::spec::DataFile;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
@@ -11,7 +14,7 @@ use super::complete::completed;
 use super::series::{Content, FileSeries};
 use crate::delta::{self, TableLayout};
 use crate::naming::FileNaming;
-use crate::reader::{LookUp, shown_key};
+use crate::reader::{LookUp, Remaining, shown_key};
 use crate::storage;
 
 /// Bounds how many files are encoded at a time, over all tables.
@@ -79,20 +82,36 @@ pub(crate) enum Files {
     Stops(StopReason),
 }
 
+/// What a batch needs of the table that it is put on.
+#[derive(Default)]
+pub(crate) struct Below {
+    /// Cells that its rows lack.
+    pub(crate) look_up: Option<LookUp>,
+    /// Rows that stay as deleted ones.
+    pub(crate) remaining: Option<Remaining>,
+}
+
 /// Writes the files of a batch, durable but for their directory's entries. A failure leaves none.
 pub(crate) fn write_batch(
     layout: &Arc<TableLayout>,
     naming: &Arc<FileNaming>,
     batch: DeltaBatch,
-    look_up: Option<LookUp>,
+    below: Below,
 ) -> Result<Files> {
     let series = |content| FileSeries::new(Arc::clone(layout), Arc::clone(naming), content);
     let (mut rows, mut deletes) = (series(Content::Rows)?, series(Content::EqualityDeletes)?);
     // Both are dropped, and remove their files, unless both are written.
-    deletes.write(batch.deletes.columns().to_vec(), batch.deletes.num_rows())?;
     rows.write(batch.rows.columns().to_vec(), batch.rows.num_rows())?;
+    match (batch.retire, below.remaining) {
+        (None, _) => deletes.write(batch.deletes.columns().to_vec(), batch.deletes.num_rows())?,
+        (Some(at), Some(remaining)) => remaining.run(|columns| retire(at, columns, &mut rows))?,
+        (Some(_), None) => {
+            let what = format!("table {}: rows were to stay that nobody reads", layout.table);
+            return Err(Error::new(ErrorKind::Bug, what));
+        }
+    }
     let DeltaBatch { schema, incomplete, .. } = batch;
-    match (incomplete, look_up) {
+    match (incomplete, below.look_up) {
         (None, _) => {}
         (Some(incomplete), Some(look_up)) => {
             let looked = look_up.run(|places, found| {
@@ -120,6 +139,15 @@ pub(crate) fn write_batch(
             Err(error)
         }
     }
+}
+
+/// Writes rows of a table that keeps deleted ones, as deleted at this time where they were not yet.
+fn retire(at: i64, mut columns: Vec<ArrayRef>, rows: &mut FileSeries) -> Result<()> {
+    let Some(before) = columns.pop() else { return Ok(()) };
+    let before = before.as_primitive::<TimestampMicrosecondType>();
+    columns.push(TableSchema::deleted_cells(before.iter().map(|before| before.or(Some(at)))));
+    let count = before.len();
+    rows.write(columns, count)
 }
 
 /// Makes the files' directory entries durable and writes the manifests. A failure leaves none of the files.

@@ -25,13 +25,13 @@ use calve_core::{
 
 pub(crate) use dictionaries::Dictionaries;
 pub(crate) use encoders::Encoders;
-use encoders::{Files, run_with, stage, write_batch};
+use encoders::{Below, Files, run_with, stage, write_batch};
 use load::TableLoad;
 
 use crate::delta::TableLayout;
 use crate::failpoint;
 use crate::lake::{IcebergLake, KnownTable};
-use crate::reader::LookUp;
+use crate::reader::{LookUp, Remaining};
 
 #[async_trait]
 impl DeltaWriter for IcebergLake {
@@ -45,7 +45,7 @@ impl DeltaWriter for IcebergLake {
         }
         let layout = self.layout_for(&batch.schema, onto).await?;
         let replace = batch.replace;
-        let files = if batch.incomplete.is_some() {
+        let files = if batch.needs_ground() {
             let slot = self.slot(table)?;
             let known = self.standing_at(slot, ground.base).await?;
             match self.write_files(&layout, batch, Some((&known, &ground.staged))).await {
@@ -87,7 +87,8 @@ impl DeltaWriter for IcebergLake {
 }
 
 impl IcebergLake {
-    /// Writes the files of a batch. Cells that it lacks are looked up in the table as it is known, and in what was staged on it.
+    /// Writes the files of a batch. Cells that it lacks, and rows that stay as deleted ones, are read from the table as it is known,
+    /// and from what was staged on it.
     async fn write_files(
         &self,
         layout: &Arc<TableLayout>,
@@ -96,12 +97,18 @@ impl IcebergLake {
     ) -> Result<Files> {
         // What manifests take counts as what an encoder does.
         let permit = self.encoders.permit().await?;
-        let look_up = match (&batch.incomplete, ground) {
-            (Some(rows), Some((known, staged))) => Some(LookUp::plan(layout, &known.at.metadata, staged, rows).await?),
-            _ => None,
-        };
+        let mut below = Below::default();
+        if let Some((known, staged)) = ground {
+            let metadata = &known.at.metadata;
+            if let Some(rows) = &batch.incomplete {
+                below.look_up = Some(LookUp::plan(layout, metadata, staged, rows).await?);
+            }
+            if batch.retire.is_some() {
+                below.remaining = Some(Remaining::plan(layout, metadata, staged, &batch.deletes).await?);
+            }
+        }
         let (layout, naming) = (Arc::clone(layout), Arc::clone(&self.naming));
-        run_with(permit, move || write_batch(&layout, &naming, batch, look_up)).await
+        run_with(permit, move || write_batch(&layout, &naming, batch, below)).await
     }
 }
 

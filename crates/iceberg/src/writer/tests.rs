@@ -88,6 +88,7 @@ impl Fixture {
             rows: batch(&self.layout.arrow, rows),
             incomplete: None,
             deletes: batch(&self.layout.key_arrow, deletes),
+            retire: None,
         }
     }
 
@@ -108,7 +109,7 @@ fn write_files(
     naming: &Arc<FileNaming>,
     batch: DeltaBatch,
 ) -> Result<(Vec<DataFile>, Vec<DataFile>)> {
-    match write_batch(layout, naming, batch, None)? {
+    match write_batch(layout, naming, batch, Below::default())? {
         Files::Written(rows, deletes) => Ok((rows, deletes)),
         Files::Stops(reason) => panic!("{reason}"),
     }

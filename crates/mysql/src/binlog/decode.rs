@@ -106,14 +106,14 @@ impl RowPlan {
         work.substituted = Substituted::default();
         let op = match rows.kind {
             RowsKind::Insert => {
-                self.cells(reader, rows.after(), |column, cell| match &column.target {
-                    Some(target) => {
-                        let out = buffer.image(target.index);
-                        self.push(target, cell, &mut work.scratch, &mut work.substituted, out)
-                    }
-                    None => Ok(()),
-                })?;
+                self.whole_row(rows.after(), reader, work, buffer)?;
                 RowOp::Insert
+            }
+            RowsKind::Delete if self.schema.retires_rows() => {
+                self.whole_row(rows.before(), reader, work, buffer)?;
+                // Counted when the row came.
+                work.substituted = Substituted::default();
+                RowOp::Retire
             }
             RowsKind::Delete => {
                 if self.schema.keeps_log() {
@@ -134,6 +134,23 @@ impl RowPlan {
         buffer.note_substituted(work.substituted);
         buffer.finish_row(op);
         Ok(())
+    }
+
+    /// An image as that of a row of the table.
+    fn whole_row<'a>(
+        &self,
+        present: Option<Bits<'_>>,
+        reader: &mut Reader<'a>,
+        work: &mut Work<'a>,
+        buffer: &mut RowBuffer,
+    ) -> Result<(), Fault> {
+        self.cells(reader, present, |column, cell| match &column.target {
+            Some(target) => {
+                let out = buffer.image(target.index);
+                self.push(target, cell, &mut work.scratch, &mut work.substituted, out)
+            }
+            None => Ok(()),
+        })
     }
 
     /// The row before as far as the log has it, for a table that keeps a log: there it always comes with the row after.
@@ -171,11 +188,46 @@ impl RowPlan {
         work.old_key.clear();
         work.old_key.resize(self.schema.key.len(), &[]);
         work.documents.clear();
+        let begins = *reader;
         let keeps_log = self.schema.keeps_log();
         let before =
             if keeps_log { self.old_row(rows, reader, work, buffer) } else { self.key_before(rows, reader, work) };
         before?;
         let changed = self.partial_documents(rows.partial, reader)?;
+        let after = *reader;
+        let same_key = self.row_after(rows, changed, reader, work, buffer)?;
+        if keeps_log {
+            return Ok(RowOp::UpdateFrom);
+        }
+        if same_key {
+            return Ok(RowOp::Update);
+        }
+        if self.schema.retires_rows() {
+            // Only now is it known that a row went, which is told first.
+            buffer.discard_row();
+            let substituted = work.substituted;
+            self.whole_row(rows.before(), &mut begins.clone(), work, buffer)?;
+            buffer.finish_row(RowOp::Retire);
+            self.row_after(rows, changed, &mut after.clone(), work, buffer)?;
+            work.substituted = substituted;
+        }
+        let keys = self.columns.iter().filter_map(|column| column.target.as_ref());
+        for (target, key) in keys.filter_map(|target| target.key.map(|key| (target, key))) {
+            let cell = work.old_key.get(key).copied();
+            self.push(target, cell, &mut work.scratch, &mut work.substituted, buffer.old(key))?;
+        }
+        Ok(RowOp::UpdateFrom)
+    }
+
+    /// The row after an update of which the row before was read. Returns whether it has the key that it had.
+    fn row_after<'a>(
+        &self,
+        rows: &RowsEvent<'_>,
+        changed: Option<Bits<'_>>,
+        reader: &mut Reader<'a>,
+        work: &mut Work<'a>,
+        buffer: &mut RowBuffer,
+    ) -> Result<bool, Fault> {
         let mut same_key = true;
         let mut document = 0;
         self.cells(reader, rows.after(), |column, cell| {
@@ -198,18 +250,7 @@ impl RowPlan {
                 cell => self.push(target, cell, &mut work.scratch, &mut work.substituted, out),
             }
         })?;
-        if keeps_log {
-            return Ok(RowOp::UpdateFrom);
-        }
-        if same_key {
-            return Ok(RowOp::Update);
-        }
-        let keys = self.columns.iter().filter_map(|column| column.target.as_ref());
-        for (target, key) in keys.filter_map(|target| target.key.map(|key| (target, key))) {
-            let cell = work.old_key.get(key).copied();
-            self.push(target, cell, &mut work.scratch, &mut work.substituted, buffer.old(key))?;
-        }
-        Ok(RowOp::UpdateFrom)
+        Ok(same_key)
     }
 
     /// Cells of the row before an update that are needed afterwards: the key's, and documents.
@@ -318,8 +359,8 @@ impl RowPlan {
         Ok(())
     }
 
-    /// A column of the schema that rows of the event lack where it is needed: in a row that is there afterwards every column,
-    /// in one that was there before the key's, and documents of which only changes follow.
+    /// A column of the schema that rows of the event lack where it is needed: in a row that is there afterwards, be it as a deleted
+    /// one, every column, in one that was there before the key's, and documents of which only changes follow.
     fn missing(&self, rows: &RowsEvent<'_>) -> Option<usize> {
         let (before, after) = (rows.before(), rows.after());
         if before.is_none() && after.is_none() {
@@ -328,7 +369,7 @@ impl RowPlan {
         let lacks = |present: Option<Bits<'_>>, place| present.is_some_and(|present| !present.get(place));
         self.columns.iter().enumerate().find_map(|(place, column)| {
             let target = column.target.as_ref()?;
-            let needed_before = target.key.is_some() || (rows.partial && column.is_json);
+            let needed_before = target.key.is_some() || self.schema.retires_rows() || (rows.partial && column.is_json);
             let missing = match rows.kind {
                 RowsKind::Insert => lacks(after, place),
                 RowsKind::Delete => needed_before && lacks(before, place),

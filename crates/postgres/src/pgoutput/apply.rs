@@ -168,7 +168,7 @@ impl Decoder {
     fn begin(&mut self, commit_lsn: u64, committed_at: i64, xid: u32, sink: &mut dyn ChangeSink) {
         self.in_transaction = true;
         sink.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(commit_lsn) });
-        if sink.keeps_log() {
+        if sink.wants_origins() {
             sink.origin(Origin {
                 position: Lsn(commit_lsn).to_string(),
                 transaction: Some(xid.to_string()),

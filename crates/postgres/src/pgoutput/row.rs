@@ -48,9 +48,17 @@ impl<'a> Change<'a> {
                 RowOp::Update
             }
             Self::Update(Some(old), new) => {
+                if plan.schema.retires_rows() && changes_key(plan, old, new)? {
+                    push_retiring(plan, old, buffer)?;
+                    buffer.finish_row(RowOp::Retire);
+                }
                 push_old(plan, old, buffer)?;
                 push_image(plan, new, &Before::Row(Some(old)), buffer)?;
                 RowOp::UpdateFrom
+            }
+            Self::Delete(old) if plan.schema.retires_rows() => {
+                push_retiring(plan, old, buffer)?;
+                RowOp::Retire
             }
             Self::Delete(old) => {
                 push_old(plan, old, buffer)?;
@@ -123,6 +131,44 @@ fn push_old(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Result
         } else if let Err(fault) = push(column, index, cell, out) {
             // Counted when the row came.
             replace(plan, fault, cell, out, &mut Substituted::default())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an update gives its row another key, as far as the bytes of the message tell.
+fn changes_key(plan: &RowPlan, old: OldTuple<'_>, new: Tuple<'_>) -> Result<bool, Fault> {
+    check_count(plan, old.row)?;
+    check_count(plan, new)?;
+    let (mut before, mut after) = (old.row.cells(), new.cells());
+    for column in &plan.columns {
+        let (before, after) = (before.next()?, after.next()?);
+        if column.key.is_some() && after != Cell::Unchanged && before != after {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The image of a row that goes and stays as a deleted one: all that the message says of it.
+fn push_retiring(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Result<(), Fault> {
+    check_count(plan, old.row)?;
+    let unknown = |column: &ColumnPlan, cell| column.key.is_none() && (cell == Cell::Unchanged || !old.full);
+    let mut cells = old.row.cells();
+    for (index, (column, out)) in plan.columns.iter().zip(buffer.images_mut()).enumerate() {
+        let cell = cells.next()?;
+        if unknown(column, cell) {
+            out.push_null();
+        } else if let Err(fault) = push(column, index, cell, out) {
+            // Counted when the row came.
+            replace(plan, fault, cell, out, &mut Substituted::default())?;
+        }
+    }
+    cells.end()?;
+    let mut cells = old.row.cells();
+    for (index, column) in plan.columns.iter().enumerate() {
+        if unknown(column, cells.next()?) {
+            buffer.note_unchanged(index);
         }
     }
     Ok(())

@@ -3,7 +3,8 @@
 //! I1: at every stamped snapshot a table's rows are the source's at the stamped position, its schema is the one stamped, and no
 //! key is ever doubled.
 //! Of a log of changes these are the rows that it tells of, and beside what its load brought it says of every change since what
-//! the source's log does, once and in order.
+//! the source's log does, once and in order. A table that keeps deleted rows has, of those that went since its load, each as it was
+//! last, unless its key came again.
 //! I2: the source was told to forget nothing that the lake does not record as complete, nor what a running table lacks.
 //! I3: every running table is complete up to every completeness that names it.
 //! I4: once faults stop, everything catches up by itself (see [`run`](super::run)).
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use calve_core::{CheckpointId, Lsn, MemberDigest, TableName};
 
 use super::change_log;
+use super::retired::{self, Retired};
 use super::source_log::{Row, lsn, table_name};
 use super::world::World;
 
@@ -59,8 +61,12 @@ impl World {
             return self.violate(what);
         }
         let rows = table.live_rows(snapshot, &self.disk);
-        if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let what = format!("I1: snapshot {snapshot} of {name} holds key {} twice: {pair:?}", pair[0].0);
+        let retired = table.retired(snapshot, &self.disk);
+        let mut keys: Vec<i64> = rows.iter().map(|row| row.0).chain(retired.iter().map(|row| row.0)).collect();
+        keys.sort_unstable();
+        if let Some([key, _]) = keys.array_windows::<2>().find(|[one, other]| one == other) {
+            let what =
+                format!("I1: snapshot {snapshot} of {name} holds key {key} twice: rows {rows:?}, deleted {retired:?}");
             return self.violate(what);
         }
         let Some(stamp) = &table.snapshots[&snapshot].stamp else { return };
@@ -85,6 +91,23 @@ impl World {
                     "I1: the log in snapshot {snapshot} of {name}, loaded at {} and stamped {}, is not the source's\n   \
                      expected {expected:?}\n   got      {rows:?}",
                     load.position, stamp.position
+                );
+                return self.violate(what);
+            }
+        }
+        if stamp.schema.retires_rows()
+            && let Some(load) = table.loaded_at(stamp)
+        {
+            let loaded = lsn(&load.position);
+            let expected = retired::expected(&self.log, index, loaded, lsn(&stamp.position));
+            // Where loads drift, changes are part of them that came while they were read, and what these took may stay.
+            let since = |row: &Retired| !self.log.drifts || row.2 > retired::committed_at(loaded);
+            let got: Vec<Retired> = retired.into_iter().filter(since).collect();
+            if got != expected {
+                let what = format!(
+                    "I1: the deleted rows in snapshot {snapshot} of {name}, loaded at {loaded} and stamped {}, are not the \
+                     source's\n   expected {expected:?}\n   got      {got:?}",
+                    stamp.position
                 );
                 return self.violate(what);
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::change_log::LogRow;
+use super::retired::Retired;
 use super::source_log::Row;
 
 /// What a file holds.
@@ -12,6 +13,8 @@ pub(crate) enum Content {
     Data(Vec<Row>),
     /// Rows of a log beside those that its load brought.
     Log(Vec<LogRow>),
+    /// Rows that were deleted and stay.
+    Retired(Vec<Retired>),
     /// Keys that an equality delete takes away.
     Deletes(Vec<i64>),
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change_log::{LogRow, in_order, replay};
 use super::disk::{Content, Disk};
+use super::retired::Retired;
 use super::source_log::Row;
 
 /// What the simulated writer puts into [`StagedDelta::body`].
@@ -184,11 +185,14 @@ impl LakeState {
         }
         self.snapshots += 1;
         let path = format!("foreign/{}/{}", name.name, self.snapshots);
+        let retired = format!("{path}-retired");
         disk.write(&path, Content::Data(table.live_rows(main, disk)));
+        disk.write(&retired, Content::Retired(table.retired(main, disk)));
         disk.sync(&path);
+        disk.sync(&retired);
         table.metadata += 1;
         table.sequence += 1;
-        let files = vec![(path, table.sequence)];
+        let files = vec![(path, table.sequence), (retired, table.sequence)];
         table.snapshots.insert(self.snapshots, Snapshot { parent: Some(main), stamp: None, files });
         table.main = Some(self.snapshots);
     }
@@ -251,6 +255,11 @@ impl Table {
         rows_of(&self.snapshots[&snapshot].files, disk)
     }
 
+    /// The deleted rows that a reader sees at a snapshot. Sorted; a doubled row stands there twice.
+    pub(crate) fn retired(&self, snapshot: u64, disk: &Disk) -> Vec<Retired> {
+        retired_of(&self.snapshots[&snapshot].files, disk)
+    }
+
     /// What stands in a log beside what its load brought, in the order of the changes.
     pub(crate) fn log_rows(&self, snapshot: u64, disk: &Disk) -> Vec<LogRow> {
         log_rows_of(&self.snapshots[&snapshot].files, disk)
@@ -264,6 +273,15 @@ impl Table {
 
     /// The rows a reader would see if these were committed as they are.
     pub(crate) fn rows_with(&self, staged: &[StagedDelta], disk: &Disk) -> Vec<Row> {
+        rows_of(&self.files_with(staged), disk)
+    }
+
+    /// The deleted rows likewise.
+    pub(crate) fn retired_with(&self, staged: &[StagedDelta], disk: &Disk) -> Vec<Retired> {
+        retired_of(&self.files_with(staged), disk)
+    }
+
+    fn files_with(&self, staged: &[StagedDelta]) -> Vec<(String, u64)> {
         let mut files = self.main.map_or_else(Vec::new, |main| self.snapshots[&main].files.clone());
         for (sequence, delta) in (self.sequence + 1..).zip(staged) {
             if delta.replace {
@@ -272,33 +290,58 @@ impl Table {
             let new = delta.files_of_body();
             files.extend(new.data.into_iter().chain(new.deletes).map(|path| (path, sequence)));
         }
-        rows_of(&files, disk)
+        files
     }
 }
 
 /// The rows in files with their sequence numbers: a row lives unless an equality delete of a greater one names its key. Missing
 /// files hold nothing; their absence is checked elsewhere.
 fn rows_of(files: &[(String, u64)], disk: &Disk) -> Vec<Row> {
-    let mut deleted_by: BTreeMap<i64, u64> = BTreeMap::new();
-    let mut rows = Vec::new();
+    let deletes = Deletes::of(files, disk);
+    let mut rows: Vec<Row> = Vec::new();
     for (path, sequence) in files {
-        match disk.read(path) {
-            Some(Content::Deletes(keys)) => {
-                for key in keys {
-                    let latest = deleted_by.entry(*key).or_default();
-                    *latest = (*latest).max(*sequence);
-                }
-            }
-            Some(Content::Data(data)) => rows.extend(data.iter().map(|row| (*row, *sequence))),
-            Some(Content::Log(_)) | None => {}
+        if let Some(Content::Data(data)) = disk.read(path) {
+            rows.extend(data.iter().filter(|(key, _)| deletes.leave(*key, *sequence)));
         }
     }
-    rows.retain(|((key, _), sequence)| deleted_by.get(key).is_none_or(|deleted| deleted <= sequence));
-    let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
     // A log is read as the table that it tells of.
     replay(&mut rows, &log_rows_of(files, disk));
     rows.sort_unstable();
     rows
+}
+
+fn retired_of(files: &[(String, u64)], disk: &Disk) -> Vec<Retired> {
+    let deletes = Deletes::of(files, disk);
+    let mut rows: Vec<Retired> = Vec::new();
+    for (path, sequence) in files {
+        if let Some(Content::Retired(retired)) = disk.read(path) {
+            rows.extend(retired.iter().filter(|(key, ..)| deletes.leave(*key, *sequence)));
+        }
+    }
+    rows.sort_unstable();
+    rows
+}
+
+/// The newest equality delete of each key.
+struct Deletes(BTreeMap<i64, u64>);
+
+impl Deletes {
+    fn of(files: &[(String, u64)], disk: &Disk) -> Self {
+        let mut newest: BTreeMap<i64, u64> = BTreeMap::new();
+        for (path, sequence) in files {
+            if let Some(Content::Deletes(keys)) = disk.read(path) {
+                for key in keys {
+                    let latest = newest.entry(*key).or_default();
+                    *latest = (*latest).max(*sequence);
+                }
+            }
+        }
+        Self(newest)
+    }
+
+    fn leave(&self, key: i64, sequence: u64) -> bool {
+        self.0.get(&key).is_none_or(|deleted| *deleted <= sequence)
+    }
 }
 
 fn log_rows_of(files: &[(String, u64)], disk: &Disk) -> Vec<LogRow> {

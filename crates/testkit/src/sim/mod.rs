@@ -19,6 +19,7 @@ mod lake;
 mod ports;
 mod positions;
 mod random;
+mod retired;
 mod run;
 mod scenario;
 mod source;

@@ -106,7 +106,7 @@ impl Runner {
         let mut log = SourceLog::new(scenario.tables);
         log.purges = scenario.purges;
         log.drifts = scenario.drifts;
-        log.keep_logs_of(scenario.logs);
+        log.keep_history_of(scenario.logs, scenario.retiring);
         let lake = LakeState::new(scenario.catalog);
         let mut world = World::new(log, lake, scenario.pace, spec.plan.clone(), random, keep.trace);
         world.keep_steps = keep.steps;

@@ -93,6 +93,8 @@ pub struct Scenario {
     pub(crate) drifts: bool,
     /// So many of the tables, from the first on, are logs of their changes in the lake.
     pub(crate) logs: usize,
+    /// So many after these keep deleted rows there.
+    pub(crate) retiring: usize,
     /// Tables whose columns are renamed are read again, instead of following.
     pub(crate) renames_reload: bool,
     /// At the end no file may be left over that nothing references.
@@ -119,6 +121,7 @@ impl Scenario {
             purges: false,
             drifts: false,
             logs: 0,
+            retiring: 0,
             renames_reload: false,
             tidy: false,
             fault_rate: 0,
@@ -164,6 +167,7 @@ pub fn scenarios() -> Vec<Scenario> {
     all.extend(schemas());
     all.extend(left_out());
     all.extend(logs());
+    all.extend(deleted());
     all
 }
 
@@ -226,6 +230,60 @@ fn left_out() -> Vec<Scenario> {
             )
             .at(215, &[(B, Keep(8)), (B, Insert(9)), (B, Keep(9)), (B, Move(9, 2)), (A, Keep(1)), (B, Keep(5))])
             .at(400, &[(B, Keep(2)), (A, Keep(1))]),
+    ]
+}
+
+/// Tables that keep deleted rows.
+fn deleted() -> Vec<Scenario> {
+    let one_row_at_a_time = Pace { varies: false, pieces: 3, load_rows: 1 };
+    vec![
+        Scenario { retiring: 1, ..Scenario::new("deleted") }
+            .at(15, &[(A, Update(1)), (A, Insert(2)), (A, Update(2)), (A, Delete(2)), (B, Update(1))])
+            .at(40, &[(A, Rekey(1, 3)), (A, Insert(1)), (B, Delete(1))])
+            .at(70, &[(A, Keep(3)), (A, Move(3, 4)), (A, Truncate), (A, Insert(3)), (A, Insert(1))])
+            .at(75, &[(A, Alter), (A, Update(3)), (B, Insert(1))])
+            .at(130, &[(A, Delete(3)), (A, Insert(3)), (A, Delete(1)), (A, Insert(4))])
+            .happens(150, Happening::Restart)
+            .at(200, &[(A, Delete(3)), (A, Truncate)])
+            .at(202, &[(A, Insert(3))]),
+        Scenario { retiring: 2, checkpoint_rows: 2, ..Scenario::new("deleted-large") }
+            .at(
+                30,
+                &[
+                    (A, Insert(2)),
+                    (A, Delete(1)),
+                    (A, Move(2, 1)),
+                    (B, Delete(1)),
+                    (A, Truncate),
+                    (A, Insert(1)),
+                    (A, Delete(1)),
+                    (B, Insert(1)),
+                ],
+            )
+            .at(60, &[(A, Insert(1)), (A, Insert(3)), (A, Alter), (A, Truncate), (A, Insert(3)), (A, Keep(3))]),
+        Scenario { retiring: 2, first_tables: 1, pace: one_row_at_a_time, ..Scenario::new("deleted-added") }
+            .at(20, &std::array::from_fn::<_, 6, _>(|key| (B, Insert(3 + i64::try_from(key).unwrap_or_default()))))
+            .happens(90, Happening::Restart)
+            .at(180, &[(A, Delete(1)), (B, Delete(1))])
+            .at(200, &[(A, Insert(1)), (B, Delete(3)), (B, Insert(1)), (B, Move(4, 77))])
+            .at(245, &[(A, Truncate), (B, Truncate), (B, Insert(77)), (B, Insert(4))])
+            .at(400, &[(B, Delete(77))]),
+        // What goes before the load is published may stay or not; what goes after it must.
+        Scenario {
+            retiring: 2,
+            drifts: true,
+            pace: one_row_at_a_time,
+            checkpoint_rows: 2,
+            ..Scenario::new("deleted-drift")
+        }
+        .at(20, &[(A, Insert(2)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4))])
+        .happens(80, Happening::Reload(B))
+        .at(84, &[(A, Update(1)), (B, Update(1)), (B, Delete(2))])
+        .at(88, &[(B, Insert(2)), (B, Rekey(3, 5)), (B, Update(2)), (B, Delete(5)), (B, Delete(1)), (B, Update(2))])
+        .at(92, &[(B, Truncate), (B, Insert(7)), (A, Delete(2))])
+        .at(94, &[(B, Update(7)), (B, Delete(7)), (B, Insert(7)), (B, Insert(1)), (B, Rekey(1, 3)), (A, Insert(2))])
+        .at(110, &[(B, Delete(7))])
+        .at(240, &[(B, Delete(3)), (A, Truncate)]),
     ]
 }
 
@@ -464,6 +522,7 @@ fn random(seed: u64) -> Scenario {
     }
     // Drawn last, so that a seed's history is what it was before there were logs.
     scenario.logs = if random.chance(40) { 1 + random.index(tables) } else { 0 };
+    scenario.retiring = if random.chance(50) { 1 + random.index(tables) } else { 0 };
     scenario.live.push((span, Happening::Calm));
     scenario.live.push((span + 1, Happening::Restart));
     scenario.live.push((span + 1_000, Happening::Touch));

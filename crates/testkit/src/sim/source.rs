@@ -13,6 +13,7 @@ use calve_core::{
 };
 
 use super::faults::StepKind;
+use super::retired::committed_at;
 use super::source_log::{Change, Logged, Row, Slot, Transaction, lsn};
 use super::world::{Process, World, lost};
 
@@ -307,9 +308,9 @@ impl Session {
                 return true;
             }
             sink.begin(&TransactionPoint::Postgres { commit_lsn: transaction.commit });
-            if sink.keeps_log() {
+            if sink.wants_origins() {
                 let position = transaction.commit.to_string();
-                sink.origin(Origin { position, transaction: None, committed_at: 0 });
+                sink.origin(Origin { position, transaction: None, committed_at: committed_at(transaction.commit) });
             }
             self.within = Some(0);
             return true;
@@ -379,6 +380,7 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
             buffer.finish_row(RowOp::UpdateFrom);
         }
         Change::Rekey(old, new) => {
+            retire_row(buffer, old, logged.before);
             old_row(buffer, old);
             image(buffer, new, logged.value);
             buffer.finish_row(RowOp::UpdateFrom);
@@ -393,10 +395,12 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
             buffer.finish_row(RowOp::UpdateFrom);
         }
         Change::Move(old, new) => {
+            retire_row(buffer, old, None);
             old_row(buffer, old);
             image_without_value(buffer, new);
             buffer.finish_row(RowOp::UpdateFrom);
         }
+        Change::Delete(key) if buffer.schema().retires_rows() => retire_row(buffer, key, logged.before),
         Change::Delete(key) => {
             old_row(buffer, key);
             buffer.finish_row(RowOp::Delete);
@@ -420,6 +424,18 @@ fn push_change(sink: &mut dyn ChangeSink, place: TableIndex, logged: &Logged) {
 fn image(buffer: &mut RowBuffer, key: i64, value: i64) {
     buffer.image(0).push_i64(key);
     buffer.image(1).push_i64(value);
+}
+
+/// A row goes, of a table that keeps it.
+fn retire_row(buffer: &mut RowBuffer, key: i64, value: Option<i64>) {
+    if !buffer.schema().retires_rows() {
+        return;
+    }
+    match value {
+        Some(value) => image(buffer, key, value),
+        None => image_without_value(buffer, key),
+    }
+    buffer.finish_row(RowOp::Retire);
 }
 
 fn image_without_value(buffer: &mut RowBuffer, key: i64) {

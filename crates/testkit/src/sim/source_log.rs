@@ -44,6 +44,8 @@ pub(crate) struct Logged {
     pub(crate) change: Change,
     /// The value written, where one is.
     pub(crate) value: i64,
+    /// The value that a row had which goes, where the log has it: one of three does, and all where loads drift.
+    pub(crate) before: Option<i64>,
 }
 
 /// A committed transaction.
@@ -98,6 +100,8 @@ pub(crate) struct SourceLog {
     pub(crate) drifts: bool,
     /// So many of the tables, from the first on, are logs of their changes in the lake.
     logs: usize,
+    /// So many after these keep deleted rows there.
+    retiring: usize,
 }
 
 impl SourceLog {
@@ -113,13 +117,14 @@ impl SourceLog {
             })
             .collect();
         let (transactions, end) = (Vec::new(), Lsn(0x100));
-        Self { tables, transactions, end, values: 0, slot: None, purges: false, drifts: false, logs: 0 }
+        Self { tables, transactions, end, values: 0, slot: None, purges: false, drifts: false, logs: 0, retiring: 0 }
     }
 
-    /// So many of the tables, from the first on, are logs of their changes in the lake. Said before anything is committed.
-    pub(crate) fn keep_logs_of(&mut self, tables: usize) {
-        self.logs = tables;
-        for index in 0..self.tables.len().min(tables) {
+    /// So many of the tables, from the first on, are logs of their changes in the lake, and so many after these keep deleted rows
+    /// there. Said before anything is committed.
+    pub(crate) fn keep_history_of(&mut self, logs: usize, retiring: usize) {
+        (self.logs, self.retiring) = (logs, retiring);
+        for index in 0..self.tables.len() {
             self.tables[index].schemas = vec![(Lsn(0), Arc::new(schema(index, 0, self.mode(index))))];
         }
     }
@@ -130,7 +135,11 @@ impl SourceLog {
     }
 
     fn mode(&self, table: usize) -> TableMode {
-        if self.keeps_log(table) { TableMode::Append { preimages: false } } else { TableMode::Upsert }
+        match table {
+            log if log < self.logs => TableMode::Append { preimages: false },
+            retiring if retiring < self.logs + self.retiring => TableMode::SoftDelete,
+            _ => TableMode::Upsert,
+        }
     }
 
     /// How many tables there are.
@@ -198,10 +207,16 @@ impl SourceLog {
     }
 
     /// Whether the transactions that end in (`low`, `high`] changed the table; a row that came and went did not.
-    /// Of a log everything counts.
+    /// Of a log everything counts, and of a table that keeps deleted rows every change of a row.
     pub(crate) fn changed(&self, table: usize, low: Lsn, high: Lsn) -> bool {
         if self.keeps_log(table) {
             return !super::change_log::expected(self, table, low, high).is_empty();
+        }
+        if self.mode(table) == TableMode::SoftDelete {
+            let range = self.transactions_until(low)..self.transactions_until(high).max(self.transactions_until(low));
+            let mut changes = range.filter_map(|at| self.transaction(at)).flat_map(|transaction| &transaction.changes);
+            let says_something = |change| !matches!(change, Change::Alter | Change::Keep(_));
+            return changes.any(|logged| logged.table == table && says_something(logged.change));
         }
         low < high && self.rows_at(table, low) != self.rows_at(table, high)
     }
@@ -259,6 +274,11 @@ impl SourceLog {
             self.values += 1;
             let (value, mode) = (self.values, self.mode(table));
             let rows = &mut self.tables[table].rows;
+            let before = match change {
+                Change::Delete(key) | Change::Rekey(key, _) => rows.get(&key).copied(),
+                _ => None,
+            };
+            let before = before.filter(|value| self.drifts || value % 3 == 0);
             let free = |rows: &BTreeMap<i64, i64>, key| assert!(!rows.contains_key(&key), "key {key} is taken");
             match change {
                 Change::Insert(key) => {
@@ -289,7 +309,7 @@ impl SourceLog {
                     schemas.push((end, Arc::new(next)));
                 }
             }
-            logged.push(Logged { table, change, value });
+            logged.push(Logged { table, change, value, before });
         }
         for (index, table) in self.tables.iter_mut().enumerate() {
             if changes.iter().any(|(changed, _)| *changed == index) {

@@ -10,7 +10,7 @@ use super::run::run;
 use super::world::Step;
 
 /// Every rule that can be switched off.
-pub const MUTATIONS: [Mutation; 25] = [
+pub const MUTATIONS: [Mutation; 26] = [
     Mutation::NoStamp,
     Mutation::SkipOff,
     Mutation::AckEarly,
@@ -35,6 +35,7 @@ pub const MUTATIONS: [Mutation; 25] = [
     Mutation::LookUpAhead,
     Mutation::LookUpBelow,
     Mutation::FoldedLog,
+    Mutation::TruncateForgets,
     Mutation::NumbersAgain,
 ];
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, Int64Array, RecordBatch};
 use async_trait::async_trait;
 use calve_core::{
@@ -14,7 +15,8 @@ use calve_core::{
 use super::change_log::LogRow;
 use super::disk::Content;
 use super::faults::StepKind;
-use super::lake::DeltaFiles;
+use super::lake::{DeltaFiles, Table};
+use super::retired::Retired;
 use super::source_log::Row;
 use super::world::{Process, World};
 
@@ -42,19 +44,31 @@ impl DeltaWriter for SimWriter {
     async fn write(&self, table: &TableName, job: EncodeJob, _: Onto, ground: &Ground) -> Result<Written> {
         let batch = job()?;
         let replace = batch.replace;
-        let (mut rows, deletes, log) = contents(&batch);
+        let Contents { mut rows, mut deletes, log, mut retired } = Contents::of(&batch);
         if let Some(incomplete) = &batch.incomplete {
             match look_up(&self.0, table, incomplete, ground).await? {
-                Ok(found) => rows.extend(found),
+                Ok(found) => {
+                    for (row, deleted_at) in found.into_iter().zip(deleted_at(&incomplete.rows)) {
+                        match deleted_at {
+                            Some(at) => retired.push((row.0, row.1, at)),
+                            None => rows.push(row),
+                        }
+                    }
+                }
                 Err(missing) => {
                     return Ok(Written::Stops(StopReason::row_missing(table, &format!("id = {missing}"))));
                 }
             }
         }
-        if let Err(broken) = check_fold(replace, &rows, &deletes) {
+        if let Some(at) = batch.retire {
+            retired.extend(remaining(&self.0, table, &deletes, at, ground).await?);
+            deletes.clear();
+        }
+        let put: Vec<i64> = rows.iter().map(|row| row.0).chain(retired.iter().map(|row| row.0)).collect();
+        if let Err(broken) = check_fold(replace, &put, &deletes) {
             self.0.act(|w| w.violate(format!("a batch of {table} {broken}: rows {rows:?}, deletes {deletes:?}")));
         }
-        let counts = ((rows.len() + log.len()) as u64, deletes.len() as u64);
+        let counts = ((rows.len() + log.len() + retired.len()) as u64, deletes.len() as u64);
         let files = self
             .0
             .step(
@@ -70,6 +84,11 @@ impl DeltaWriter for SimWriter {
                     if !log.is_empty() {
                         let path = new_path(&self.0, w, table, "log");
                         w.disk.write(&path, Content::Log(log));
+                        files.data.push(path);
+                    }
+                    if !retired.is_empty() {
+                        let path = new_path(&self.0, w, table, "retired");
+                        w.disk.write(&path, Content::Retired(retired));
                         files.data.push(path);
                     }
                     if !deletes.is_empty() {
@@ -106,22 +125,41 @@ async fn look_up(
     let asked: Vec<(i64, i64)> =
         int64(&*new).values().iter().copied().zip(int64(&*old).values().iter().copied()).collect();
     let effect = |w: &mut World| {
-        let now = w
-            .lake
-            .tables
-            .get(table)
-            .filter(|now| now.stamp.as_ref().map(|stamp| stamp.checkpoint) == ground.base && !now.is_rolled_back());
-        let Some(now) = now else {
-            return Err(Error::new(
-                ErrorKind::Retry,
-                format!("table {table} is not what values were to be looked up in"),
-            ));
-        };
-        let rows = now.rows_with(&ground.staged, &w.disk);
+        let now = standing(w, table, ground)?;
+        let mut rows = now.rows_with(&ground.staged, &w.disk);
+        // A row that went comes again where its transaction does so in pieces.
+        rows.extend(now.retired_with(&ground.staged, &w.disk).into_iter().map(|(key, value, _)| (key, value)));
         let value = |key: i64| rows.iter().find(|(found, _)| *found == key).map(|(_, value)| *value);
         Ok(asked.iter().map(|(new, old)| value(*old).map(|value| (*new, value)).ok_or(*old)).collect())
     };
     process.step(StepKind::Read, || format!("look up {} rows of {table}", asked.len()), effect).await
+}
+
+/// The table, if it still is what something is put on.
+fn standing<'w>(world: &'w World, table: &TableName, ground: &Ground) -> Result<&'w Table> {
+    let now = world
+        .lake
+        .tables
+        .get(table)
+        .filter(|now| now.stamp.as_ref().map(|stamp| stamp.checkpoint) == ground.base && !now.is_rolled_back());
+    now.ok_or_else(|| Error::new(ErrorKind::Retry, format!("table {table} is not what values were to be looked up in")))
+}
+
+/// The rows that a table holds, but those of some keys, as deleted at this time where they were not yet.
+async fn remaining(
+    process: &Process,
+    table: &TableName,
+    except: &[i64],
+    at: i64,
+    ground: &Ground,
+) -> Result<Vec<Retired>> {
+    let effect = |w: &mut World| {
+        let now = standing(w, table, ground)?;
+        let living = now.rows_with(&ground.staged, &w.disk).into_iter().map(|(key, value)| (key, value, at));
+        let all = living.chain(now.retired_with(&ground.staged, &w.disk));
+        Ok(all.filter(|(key, ..)| !except.contains(key)).collect())
+    };
+    process.step(StepKind::Read, || format!("read the rows of {table} that stay as deleted ones"), effect).await
 }
 
 struct SimLoadWriter {
@@ -214,18 +252,47 @@ fn pairs(keys: &Int64Array, values: &Int64Array) -> Vec<Row> {
     keys.values().iter().copied().zip(values.values().iter().copied()).collect()
 }
 
-/// Rows, keys to delete, and what is of the log rather than of a load.
-fn contents(batch: &DeltaBatch) -> (Vec<Row>, Vec<i64>, Vec<LogRow>) {
-    let column = |batch: &RecordBatch, index| batch.column(index).clone();
-    let log = log_rows(batch);
-    let rows = if batch.rows.num_rows() == 0 || !log.is_empty() {
-        Vec::new()
-    } else {
-        pairs(int64(&*column(&batch.rows, 0)), int64(&*column(&batch.rows, 1)))
-    };
-    let deletes =
-        if batch.deletes.num_rows() == 0 { Vec::new() } else { int64(&*column(&batch.deletes, 0)).values().to_vec() };
-    (rows, deletes, log)
+/// What a batch holds.
+struct Contents {
+    rows: Vec<Row>,
+    deletes: Vec<i64>,
+    /// What is of the log rather than of a load.
+    log: Vec<LogRow>,
+    retired: Vec<Retired>,
+}
+
+impl Contents {
+    fn of(batch: &DeltaBatch) -> Self {
+        let column = |batch: &RecordBatch, index| batch.column(index).clone();
+        let log = log_rows(batch);
+        let rows = if batch.rows.num_rows() == 0 || !log.is_empty() {
+            Vec::new()
+        } else {
+            pairs(int64(&*column(&batch.rows, 0)), int64(&*column(&batch.rows, 1)))
+        };
+        let deletes = if batch.deletes.num_rows() == 0 {
+            Vec::new()
+        } else {
+            int64(&*column(&batch.deletes, 0)).values().to_vec()
+        };
+        if !batch.schema.retires_rows() {
+            return Self { rows, deletes, log, retired: Vec::new() };
+        }
+        let (mut living, mut retired) = (Vec::new(), Vec::new());
+        for (row, at) in rows.into_iter().zip(deleted_at(&batch.rows)) {
+            match at {
+                Some(at) => retired.push((row.0, row.1, at)),
+                None => living.push(row),
+            }
+        }
+        Self { rows: living, deletes, log, retired }
+    }
+}
+
+/// When each row was deleted; None of those that are there, and of tables that do not say so.
+fn deleted_at(rows: &RecordBatch) -> Vec<Option<i64>> {
+    let times = rows.columns().get(2).and_then(|times| times.as_primitive_opt::<TimestampMicrosecondType>());
+    times.map_or_else(|| vec![None; rows.num_rows()], |times| times.iter().collect())
 }
 
 /// Nothing where the rows are what a load has read, or of a table that is no log.
@@ -250,8 +317,8 @@ fn log_rows(batch: &DeltaBatch) -> Vec<LogRow> {
 }
 
 /// At most one row and one delete a key; a replace has nothing to delete.
-fn check_fold(replace: bool, rows: &[Row], deletes: &[i64]) -> std::result::Result<(), &'static str> {
-    if rows.iter().map(|(key, _)| key).collect::<BTreeSet<_>>().len() < rows.len() {
+fn check_fold(replace: bool, put: &[i64], deletes: &[i64]) -> std::result::Result<(), &'static str> {
+    if put.iter().collect::<BTreeSet<_>>().len() < put.len() {
         return Err("puts a key twice");
     }
     if deletes.iter().collect::<BTreeSet<_>>().len() < deletes.len() {
@@ -269,9 +336,9 @@ mod tests {
 
     #[test]
     fn a_fold_that_names_a_key_twice_is_noticed() {
-        assert_eq!(check_fold(false, &[(1, 1), (2, 2)], &[1, 3]), Ok(()));
-        assert!(check_fold(false, &[(1, 1), (1, 2)], &[]).is_err());
+        assert_eq!(check_fold(false, &[1, 2], &[1, 3]), Ok(()));
+        assert!(check_fold(false, &[1, 1], &[]).is_err());
         assert!(check_fold(false, &[], &[1, 1]).is_err());
-        assert!(check_fold(true, &[(1, 1)], &[1]).is_err());
+        assert!(check_fold(true, &[1], &[1]).is_err());
     }
 }
