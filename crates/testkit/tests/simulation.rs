@@ -170,6 +170,7 @@ mutations! {
     looking_up_what_is_being_committed_is_noticed: LookUpAhead by "kept",
     looking_up_below_staged_chunks_is_noticed: LookUpBelow by "kept-large",
     a_log_that_is_folded_is_noticed: FoldedLog by "log",
+    a_claim_within_a_checkpoint_is_noticed: ClaimWithin by "came-and-went",
     deleted_rows_that_a_truncate_takes_are_noticed: TruncateForgets by "deleted",
     changes_numbered_from_the_beginning_again_are_noticed: NumbersAgain by "log",
 }

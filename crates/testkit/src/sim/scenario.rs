@@ -168,6 +168,7 @@ pub fn scenarios() -> Vec<Scenario> {
     all.extend(left_out());
     all.extend(logs());
     all.extend(deleted());
+    all.push(came_and_went());
     all
 }
 
@@ -231,6 +232,19 @@ fn left_out() -> Vec<Scenario> {
             .at(215, &[(B, Keep(8)), (B, Insert(9)), (B, Keep(9)), (B, Move(9, 2)), (A, Keep(1)), (B, Keep(5))])
             .at(400, &[(B, Keep(2)), (A, Keep(1))]),
     ]
+}
+
+/// A table is loaded while rows of another come and go within checkpoints: the lake tells nothing of those.
+fn came_and_went() -> Scenario {
+    let one_row_at_a_time = Pace { varies: false, pieces: 3, load_rows: 1 };
+    let rows = std::array::from_fn::<_, 8, _>(|key| (B, Insert(3 + i64::try_from(key).unwrap_or_default())));
+    let mut scenario =
+        Scenario { first_tables: 1, pace: one_row_at_a_time, ..Scenario::new("came-and-went") }.at(20, &rows);
+    scenario = scenario.happens(90, Happening::Restart);
+    for (ms, key) in (100..300).step_by(8).zip(50..) {
+        scenario = scenario.at(ms, &[(A, Insert(key))]).at(ms + 6, &[(A, Delete(key))]);
+    }
+    scenario.at(500, &[(A, Update(1)), (B, Update(1))])
 }
 
 /// Tables that keep deleted rows.

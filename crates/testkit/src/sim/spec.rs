@@ -10,7 +10,7 @@ use super::run::run;
 use super::world::Step;
 
 /// Every rule that can be switched off.
-pub const MUTATIONS: [Mutation; 26] = [
+pub const MUTATIONS: [Mutation; 27] = [
     Mutation::NoStamp,
     Mutation::SkipOff,
     Mutation::AckEarly,
@@ -36,6 +36,7 @@ pub const MUTATIONS: [Mutation; 26] = [
     Mutation::LookUpBelow,
     Mutation::FoldedLog,
     Mutation::TruncateForgets,
+    Mutation::ClaimWithin,
     Mutation::NumbersAgain,
 ];
 
