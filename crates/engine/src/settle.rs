@@ -1,7 +1,7 @@
 //! The one branch after a catalog commit that was not answered with success.
 //!
 //! The table is read again. If it records our id, the commit is done; if it records our base, the commit is tried again on the
-//! table as it is now; if anything else, the table is foreign.
+//! table as it is now; if anything else, the table is foreign. What somebody did to the table since counts in either case.
 
 use std::time::Duration;
 
@@ -83,14 +83,19 @@ impl Committer<'_> {
             if rules.broken(Mutation::PositionMeansForeign) && covered {
                 return Err(self.foreign(target.name));
             }
+            let marked = self.ledger.entries.iter().any(|entry| entry.name == *target.name && entry.marked);
             if done {
+                // The commit may have taken away a mark that was there before it.
+                let stopped = table.stopped.is_some() && (!marked || commit.stop == Some(None));
+                if table.rolled_back || stopped {
+                    return Err(disturbed(target.name));
+                }
                 let complete_to = commit.complete_to.clone();
                 return Ok(CommitReceipt { version: table.version, complete_to });
             }
             if table.checkpoint() != target.base && !rules.broken(Mutation::BaseUnchecked) {
                 return Err(self.foreign(target.name));
             }
-            let marked = self.ledger.entries.iter().any(|entry| entry.name == *target.name && entry.marked);
             if table.rolled_back || (table.stopped.is_some() && !marked) {
                 return Err(disturbed(target.name));
             }
@@ -129,7 +134,8 @@ impl Committer<'_> {
     }
 }
 
-/// The table records our base, but its main branch was moved away from it, or somebody stopped it: the next session heeds that.
+/// The table records our base or our id, but its main branch was moved away from it, or somebody stopped it: the next session heeds
+/// that.
 fn disturbed(name: &TableName) -> Halt {
     Error::new(ErrorKind::Retry, format!("table {name} was moved back or stopped by someone meanwhile")).into()
 }

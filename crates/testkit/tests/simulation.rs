@@ -5,7 +5,9 @@
 //! `CALVE_SIMULATION_SEEDS=N` runs N random seeds instead of 300.
 
 use calve_engine::Mutation;
-use calve_testkit::sim::{Fault, Keep, MUTATIONS, Plan, Random, Scenario, Spec, expect_holds, report, run, scenarios};
+use calve_testkit::sim::{
+    Fault, Keep, MUTATIONS, Plan, Random, Scenario, Spec, StepKind, expect_holds, report, run, scenarios,
+};
 
 fn spec(scenario: &str, seed: u64) -> Spec {
     Spec { scenario: scenario.to_owned(), seed, ..Spec::default() }
@@ -74,6 +76,21 @@ fn every_step_survives_every_fault() {
 fn pairs_of_faults_are_survived() {
     for scenario in scenarios() {
         pairs(&scenario, 250).for_each(|spec| expect_holds(&spec));
+    }
+}
+
+/// The answer to a commit is lost, and until it is known what became of it somebody moves the table back.
+#[test]
+fn what_came_after_a_commit_without_an_answer_counts() {
+    let base = spec("roll-back", 0);
+    let steps = run(&base, Keep { steps: true, trace: false }).steps;
+    for (number, _) in (1_u64..).zip(&steps).filter(|(_, step)| step.kind == StepKind::Commit) {
+        for (lost, until) in [(Fault::LoseAnswer, 4), (Fault::Delay(2), 8)] {
+            for later in 1..until {
+                let plan = Plan::one(number, lost).and(number + later, Fault::RollBack(0));
+                expect_holds(&Spec { plan, ..base.clone() });
+            }
+        }
     }
 }
 
