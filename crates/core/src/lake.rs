@@ -44,7 +44,8 @@ pub struct IncompleteRows {
     /// the column allows that.
     pub rows: RecordBatch,
     /// The key by which each of the rows is found in the table as it is before the batch, one column for each of the schema's
-    /// `key`. No key comes twice.
+    /// `key`. One comes more than once where rows stay that went by a change of it: they and what became of them are made of one
+    /// row of the table.
     pub keys: RecordBatch,
     /// For each column of `rows`: which of them lack its cell; None where none does. Each row lacks one at least, and none
     /// of the key.

@@ -14,6 +14,7 @@ mod changes;
 mod chosen_types;
 mod commands;
 mod crash_suite;
+mod deleted_rows;
 mod documented_types;
 mod first_steps;
 mod foreign_writers;

@@ -24,23 +24,21 @@ const RANGES: usize = 4_096;
 pub(crate) struct Asked {
     /// The key's columns, in its order.
     columns: Vec<TableColumn>,
-    /// Which of the keys it is, by its hash.
+    /// Which of the keys it is, by its hash; the last of equal ones.
     places: HashMap<u128, u32, BuildAsIs>,
+    /// For each of the keys an equal one before it.
+    equal: Vec<Option<u32>>,
     /// Ranges that hold all keys, ascending by their first column: for each column the least and the greatest part.
     ranges: Vec<Vec<(Part, Part)>>,
 }
 
 impl Asked {
-    /// The keys in these columns. None where one comes twice, or a part is none that a key can have.
+    /// The keys in these columns. None where a part is none that a key can have.
     pub(crate) fn new(columns: Vec<TableColumn>, keys: &[ArrayRef]) -> Option<Self> {
         let count = u32::try_from(keys.first().map_or(0, Array::len)).ok()?;
         let mut cells = KeyCells::new(keys)?;
         let mut places = HashMap::with_capacity_and_hasher(count as usize, BuildAsIs::default());
-        for row in 0..count {
-            if places.insert(cells.hash(row as usize).0, row).is_some() {
-                return None;
-            }
-        }
+        let equal = (0..count).map(|row| places.insert(cells.hash(row as usize).0, row)).collect();
         let mut sorted: Vec<u32> = (0..count).collect();
         sorted.sort_unstable_by(|one, other| cells.compare(*one as usize, *other as usize));
         let range = |rows: &[u32]| -> Option<Vec<(Part, Part)>> {
@@ -61,14 +59,29 @@ impl Asked {
             (0..keys.len()).map(column).collect()
         };
         let ranges = sorted.chunks(sorted.len().div_ceil(RANGES).max(1)).map(range).collect::<Option<_>>()?;
-        Some(Self { columns, places, ranges })
+        Some(Self { columns, places, equal, ranges })
     }
 
+    /// How many different ones there are.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Which of the keys this is.
+    /// Which of the keys are not those that [`place`](Self::place) tells.
+    pub(crate) fn are_told_by_others(&self) -> Vec<bool> {
+        let mut others = vec![true; self.equal.len()];
+        for place in self.places.values() {
+            others[*place as usize] = false;
+        }
+        others
+    }
+
+    /// A key that is equal to this one, and was not told yet.
+    pub(crate) fn equal(&self, place: u32) -> Option<u32> {
+        self.equal.get(place as usize).copied().flatten()
+    }
+
+    /// Which of the keys this is; of equal ones one.
     pub(crate) fn place(&self, hash: KeyHash) -> Option<u32> {
         self.places.get(&hash.0).copied()
     }

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, UInt32Array};
+use arrow_select::take::take;
 use calve_core::{Error, ErrorKind, IncompleteRows, Result, StagedDelta, TableName, TableSchema};
 use iceberg::spec::TableMetadata;
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
@@ -82,7 +83,7 @@ impl LookUp {
         let wanted = columns.into_iter().zip(&rows.missing).filter(|(_, missing)| missing.is_some());
         let wanted = wanted.map(|(column, _)| column).collect();
         let asked = Asked::new(key.clone(), rows.keys.columns()).ok_or_else(|| {
-            let what = format!("table {table}: a row is looked up twice, or by a key that cannot be one");
+            let what = format!("table {table}: a row is looked up by a key that cannot be one");
             Error::new(ErrorKind::Bug, what)
         })?;
         let mut plan = Plan::with_staged(layout, metadata, staged, Some(&asked)).await?;
@@ -92,7 +93,8 @@ impl LookUp {
         Ok(Self { table, metadata: Arc::clone(metadata), key, wanted, asked: Arc::new(asked), plan })
     }
 
-    /// Hands the rows found to `work`, in batches: which of the keys each is of, and one array for each of the columns wanted.
+    /// Hands the rows found to `work`, in batches: which of the keys each is of, and one array for each of the columns wanted. A row
+    /// whose key comes more than once does so too.
     pub(crate) fn run(self, mut work: impl FnMut(&[u32], &[ArrayRef]) -> Result<()>) -> Result<Looked> {
         let Self { table, metadata, key, wanted, asked, plan } = self;
         let schema = metadata.current_schema();
@@ -115,7 +117,7 @@ impl LookUp {
             except: None,
         };
         let mut looked = Looked::default();
-        let mut found = vec![false; asked.len()];
+        let mut found = asked.are_told_by_others();
         for file in &plan.data {
             if found.iter().all(|found| *found) {
                 break;
@@ -125,7 +127,7 @@ impl LookUp {
             looked.rows += scan.file(file, |batch| {
                 result = places(&asked, &batch[..width], &mut found)
                     .ok_or_else(|| doubled(&scan.table))
-                    .and_then(|places| work(&places, &batch[width..]));
+                    .and_then(|places| with_equal(&scan.table, &asked, places, &batch[width..], &mut work));
                 result.is_ok()
             })?;
             result?;
@@ -133,7 +135,7 @@ impl LookUp {
         looked.missing = found.iter().position(|found| !*found);
         tracing::debug!(
             table = %scan.table, keys = asked.len(), files = looked.files, of = plan.data.len(), rows = looked.rows,
-            "values that updates left alone were looked up"
+            "values that the log leaves out were looked up"
         );
         Ok(looked)
     }
@@ -150,6 +152,30 @@ fn places(asked: &Asked, key: &[ArrayRef], found: &mut [bool]) -> Option<Vec<u32
             (!std::mem::replace(seen, true)).then_some(place)
         })
         .collect()
+}
+
+/// Hands rows to `work`, and those again whose key comes more than once.
+fn with_equal(
+    table: &TableName,
+    asked: &Asked,
+    mut places: Vec<u32>,
+    columns: &[ArrayRef],
+    work: &mut impl FnMut(&[u32], &[ArrayRef]) -> Result<()>,
+) -> Result<()> {
+    work(&places, columns)?;
+    let mut rows: Vec<u32> = (0..).take(places.len()).collect();
+    loop {
+        (rows, places) = rows.iter().zip(&places).filter_map(|(row, place)| Some((*row, asked.equal(*place)?))).unzip();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let rows = UInt32Array::from(rows.clone());
+        let again = columns.iter().map(|column| take(column, &rows, None));
+        let again = again.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| {
+            Error::with_source(ErrorKind::Bug, format!("table {table}: a row found could not be used twice"), error)
+        })?;
+        work(&places, &again)?;
+    }
 }
 
 fn doubled(table: &TableName) -> Error {

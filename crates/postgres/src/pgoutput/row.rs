@@ -164,7 +164,6 @@ fn push_retiring(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> R
             replace(plan, fault, cell, out, &mut Substituted::default())?;
         }
     }
-    cells.end()?;
     let mut cells = old.row.cells();
     for (index, column) in plan.columns.iter().enumerate() {
         if unknown(column, cells.next()?) {
