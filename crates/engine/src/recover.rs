@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use calve_core::{
     CheckpointId, CheckpointIntent, CommitReceipt, Error, ErrorKind, LakeTable, MemberDigest, Position, Result,
-    SavedState, StopMark, StopReason, TableName, TableSchema,
+    SavedState, Stamp, StopMark, StopReason, TableName, TableSchema,
 };
 
 use crate::settings::{Mutation, Rules};
@@ -178,8 +178,9 @@ fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules:
     if bound.covers(acknowledged) {
         return Fate::Stream;
     }
-    // What a log holds, and what was deleted, is in no other place.
-    if table.lake.stamp.as_ref().is_some_and(|stamp| stamp.schema.keeps_history()) {
+    // What a log holds, and what was deleted, is in no other place; as long as the table is as its load made it there is no such thing.
+    let holds_history = |stamp: &Stamp| stamp.schema.keeps_history() && stamp.checkpoint != stamp.load;
+    if table.lake.stamp.as_ref().is_some_and(holds_history) {
         let reason = StopReason {
             state: "log lost".into(),
             detail: "the source's log does not hold all of its changes any more".into(),
@@ -339,10 +340,14 @@ mod tests {
         let stamp = log.lake.stamp.as_mut().unwrap();
         let mode = calve_core::TableMode::Append { preimages: false };
         stamp.schema = Arc::new(TableSchema { mode, ..(*stamp.schema).clone() });
-        let tables = [table("a", "postgres:0/5", &[set], complete), behind, log];
+        let mut just_loaded = log.clone();
+        just_loaded.name = TableName::new("shop", "d");
+        log.lake.stamp.as_mut().unwrap().load = CheckpointId(Uuid::from_u128(1000));
+        let tables = [table("a", "postgres:0/5", &[set], complete), behind, log, just_loaded];
         let plan = begins(&tables, "postgres:0/8").unwrap();
         assert_eq!(plan.tables[0].fate, Fate::Stream);
         assert!(matches!(plan.tables[1].fate, Fate::Load(Some(_))), "{:?}", plan.tables[1].fate);
+        assert!(matches!(plan.tables[3].fate, Fate::Load(Some(_))), "{:?}", plan.tables[3].fate);
         let Fate::Stopped(reason, true) = &plan.tables[2].fate else { panic!("{:?}", plan.tables[2].fate) };
         assert!(reason.state == "log lost" && reason.remedy.contains("calve reload shop.c"), "{reason:?}");
     }

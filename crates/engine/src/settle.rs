@@ -46,8 +46,7 @@ impl Committer<'_> {
                 return Err(disturbed(&name));
             }
             if reached(&table) {
-                let complete_to = commit.complete_to.clone();
-                break CommitReceipt { version: table.version, complete_to };
+                break receipt_of(table, &commit);
             }
             if table.stopped.is_some() && !self.ledger.entries[index].marked {
                 return Err(disturbed(&name));
@@ -90,8 +89,7 @@ impl Committer<'_> {
                 if table.rolled_back || stopped {
                     return Err(disturbed(target.name));
                 }
-                let complete_to = commit.complete_to.clone();
-                return Ok(CommitReceipt { version: table.version, complete_to });
+                return Ok(receipt_of(table, commit));
             }
             if table.checkpoint() != target.base && !rules.broken(Mutation::BaseUnchecked) {
                 return Err(self.foreign(target.name));
@@ -131,6 +129,15 @@ impl Committer<'_> {
     fn foreign(&self, name: &TableName) -> Halt {
         self.observer.event(&Event::Foreign { table: name.clone() });
         Halt::Foreign(name.clone())
+    }
+}
+
+/// What the table says of a commit that was done. A request of an earlier process with the same id may have been the one that landed:
+/// then it is complete to where that one knew.
+fn receipt_of(table: LakeTable, commit: &TableCommit) -> CommitReceipt {
+    match &commit.complete_to {
+        Some(claim) => table.receipt(claim.members),
+        None => CommitReceipt { version: table.version, complete_to: None },
     }
 }
 

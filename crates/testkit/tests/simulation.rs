@@ -94,6 +94,21 @@ fn what_came_after_a_commit_without_an_answer_counts() {
     }
 }
 
+/// A commit of a process that died lands while the next one finishes what was intended.
+#[test]
+fn a_commit_that_lands_late_says_what_is_in_the_lake() {
+    for scenario in scenarios() {
+        let base = spec(scenario.name, 0);
+        let steps = run(&base, Keep { steps: true, trace: false }).steps;
+        for (number, _) in (1_u64..).zip(&steps).filter(|(_, step)| step.kind == StepKind::Commit) {
+            for (dies, lands) in (1..3).flat_map(|dies| [6, 9, 12].map(|lands| (dies, dies + lands))) {
+                let plan = Plan::one(number, Fault::Delay(lands)).and(number + dies, Fault::CrashBefore);
+                expect_holds(&Spec { plan, ..base.clone() });
+            }
+        }
+    }
+}
+
 #[test]
 fn random_histories_are_survived() {
     let seeds = std::env::var("CALVE_SIMULATION_SEEDS").ok();
