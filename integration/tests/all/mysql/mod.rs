@@ -6,6 +6,7 @@ mod chosen_types;
 mod commands;
 mod conversions;
 mod ddl;
+mod deleted_rows;
 mod events;
 mod identity;
 mod keys;
