@@ -325,3 +325,6 @@ pub(crate) fn field(column: &Column) -> Field {
 pub(crate) fn key_fields(schema: &TableSchema) -> Schema {
     Schema::new(schema.key_columns().map(field).collect::<Vec<_>>())
 }
+
+#[cfg(test)]
+mod retire_tests;
