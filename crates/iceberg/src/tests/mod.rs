@@ -2,6 +2,7 @@
 //! writers work through its own SQL catalog.
 
 mod commits;
+mod deleted_rows;
 mod fixture;
 mod foreign;
 mod growth;
