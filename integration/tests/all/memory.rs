@@ -186,3 +186,38 @@ fn many_tables() -> anyhow::Result<()> {
     calve.terminate()?;
     case.pass()
 }
+
+/// Rows that go are looked up, then all that are there are written again as deleted ones, and large values beside them.
+#[test]
+fn deleted_rows_of_a_large_table() -> anyhow::Result<()> {
+    const CEILING: u64 = 200_000_000;
+    let schema = "
+        create table kept (id int primary key, v text);
+        insert into kept select i, repeat(md5(i::text), 30) from generate_series(1, 200000) i;
+        alter table kept alter v set storage external;
+        insert into kept select i, repeat('0123456789abcdef', 250000) from generate_series(200001, 200006) i;";
+    let mut case = Case::new("deleted_large", schema, &[])?;
+    let pipeline = case.pipeline.clone().tables(&["{name: public.kept, mode: soft_delete}"]);
+    case.pipeline = pipeline.with(&format!("memory: {CEILING}"));
+    let calve = case.pipeline.start()?;
+    case.pipeline.await_state("public.kept", "streaming")?;
+    for change in [
+        "delete from kept where id % 2 = 0",
+        "insert into kept values (2, 'again')",
+        "truncate kept; insert into kept values (4, 'again')",
+    ] {
+        case.sql.run(change)?;
+    }
+    let lake = case.lake().clone();
+    let expected: Vec<_> = ["200006", "200005", "2", "215998090"].map(|cell| Some(cell.to_owned())).into();
+    until("all rows to be deleted", || {
+        let table = lake.table("public", "kept")?;
+        let query =
+            "select count(*), count(_calve_deleted_at), count(distinct _calve_deleted_at), sum(length(v)) from t";
+        let found = readers::duckdb(|duckdb| Ok(duckdb.query_table(&table, query)?));
+        Ok(found.is_ok_and(|found| found.rows == [expected.clone()]))
+    })?;
+    under(&calve, CEILING)?;
+    calve.terminate()?;
+    case.pass()
+}

@@ -14,6 +14,9 @@ use super::plan::Plan;
 use super::scan::Scan;
 use crate::delta::TableLayout;
 
+/// Memory for the index of deletes of one pass: what else is written goes on beside it.
+const INDEX_BYTES: u64 = 32 << 20;
+
 /// What stays of a table, ready to be read.
 pub(crate) struct Remaining {
     table: TableName,
@@ -44,7 +47,7 @@ impl Remaining {
         })?;
         let plan = Plan::with_staged(layout, metadata, staged, None).await?;
         let deleted = plan.check_deletes_of(layout, DELETES_BYTES)?;
-        let passes = deleted.saturating_mul(KEY_BYTES).div_ceil(DELETES_BYTES).max(1);
+        let passes = deleted.saturating_mul(KEY_BYTES).div_ceil(INDEX_BYTES).max(1);
         let passes = u32::try_from(passes).unwrap_or(u32::MAX);
         Ok(Self { table, metadata: Arc::clone(metadata), key, columns, except: Arc::new(except), plan, passes })
     }
