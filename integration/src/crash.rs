@@ -26,7 +26,7 @@ use check::{Checker, Verdict};
 use failpoints::Coverage;
 use local_state::LocalState;
 use round::Round;
-use transactions::Script;
+use transactions::{PARTITIONS, Script};
 use workload::Load;
 
 use crate::directory::Directory;
@@ -103,7 +103,10 @@ impl<'a> Campaign<'a> {
         sql.run(script.schema)?;
         let source = server.url(REPLICATION_USER, DATABASE)?;
         let namespace = script.namespace;
-        let mut pipeline = Pipeline::new(directory.path(), "crash", &source, &[&format!("{namespace}.*")])
+        let laid_out = PARTITIONS.iter().map(|(table, how)| format!("{{name: {namespace}.{table}, {how}}}"));
+        let tables: Vec<String> = laid_out.chain([format!("{namespace}.*")]).collect();
+        let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
+        let mut pipeline = Pipeline::new(directory.path(), "crash", &source, &tables)
             .checkpoint("interval", "200ms")
             .checkpoint("idle_interval", "500ms")
             // A transaction beyond this is staged in pieces.

@@ -1,6 +1,6 @@
 //! Puts the pieces together: source, lake and engine as the settings say.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use calve_core::{Error, ErrorKind, Result, TableName};
@@ -83,16 +83,18 @@ pub(crate) fn tables_before(settings: &Settings) -> Result<Targets> {
 
 /// The lake, its catalog and warehouse made where they are missing.
 pub(crate) async fn lake(settings: &Settings, targets: &Targets) -> Result<Arc<IcebergLake>> {
-    let properties: HashMap<String, String> = [
-        ("write.parquet.compression-codec", settings.files.compression.name().to_owned()),
-        ("write.target-file-size-bytes", settings.files.target_size.to_string()),
-    ]
-    .map(|(key, value)| (key.to_owned(), value))
-    .into();
-    let target = |name: &TableName| Target {
-        namespace: name.schema.clone(),
-        name: name.name.clone(),
-        properties: properties.clone(),
+    let target = |table: &TableName, name: &TableName| {
+        let (layout, files) = settings.tables.layout(table, &settings.files);
+        let properties = [
+            ("write.parquet.compression-codec", files.compression.name().to_owned()),
+            ("write.target-file-size-bytes", files.target_size.to_string()),
+        ];
+        Target {
+            namespace: name.schema.clone(),
+            name: name.name.clone(),
+            properties: properties.map(|(key, value)| (key.to_owned(), value)).into(),
+            layout,
+        }
     };
     IcebergLake::open(LakeSettings {
         catalog: match &settings.catalog {
@@ -104,7 +106,7 @@ pub(crate) async fn lake(settings: &Settings, targets: &Targets) -> Result<Arc<I
         pipeline: settings.pipeline.clone(),
         run: Uuid::new_v4(),
         encoders: settings.memory.encoders(),
-        targets: targets.iter().map(|(table, name)| (table.clone(), target(name))).collect(),
+        targets: targets.iter().map(|(table, name)| (table.clone(), target(table, name))).collect(),
         retention: SnapshotRetentionSettings {
             age: settings.expiry.age,
             min: settings.expiry.min_snapshots,

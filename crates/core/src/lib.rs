@@ -13,6 +13,7 @@ mod finding;
 mod key;
 mod key_text;
 mod lake;
+mod layout;
 mod mode;
 mod position;
 mod positions;
@@ -37,6 +38,7 @@ pub use lake::{
     CommitReceipt, DeltaBatch, DeltaWriter, DurablePosition, EncodeJob, Ground, IncompleteRows, Lake, LakeTable,
     LakeVersion, LoadWriter, Onto, TableCommit, Written,
 };
+pub use layout::{BloomFilters, Layout, PartitionBy, SortBy, Transform};
 pub use mode::{LogEntries, LogOp, Origin, TableMode};
 pub use position::{
     BinlogOffset, BinlogPosition, GtidInterval, GtidPosition, GtidSet, GtidSource, LastGtid, Lsn, MariaDbGtid,

@@ -9,7 +9,9 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Result, TableMode, TableName, TableSchema};
+use crate::{
+    Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Layout, Result, TableMode, TableName, TableSchema,
+};
 
 /// What becomes of a value that its column's type in the lake cannot hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct TableRules {
     pub columns: BTreeMap<String, ColumnRules>,
     /// What the table in the lake shall hold.
     pub mode: TableMode,
+    /// How its rows shall lie there.
+    pub layout: Arc<Layout>,
     /// The rules were written for this table and no other, so that a column it does not have is a mistake.
     pub of_this_table: bool,
 }
@@ -147,6 +151,19 @@ impl ValueRules {
     /// Those of a table.
     pub fn table(&self, table: &TableName) -> TableRules {
         (self.of)(table)
+    }
+
+    /// The rules of a table that stands, whose rows lie as they did when it was read.
+    #[must_use]
+    pub fn without_layouts(&self) -> Self {
+        let of = Arc::clone(&self.of);
+        let of = Arc::new(move |table: &TableName| TableRules { layout: Arc::default(), ..of(table) });
+        Self { of, told: Arc::clone(&self.told) }
+    }
+
+    /// What is wrong with the layout that a table of this schema is to have.
+    pub fn layout_findings(&self, schema: &TableSchema) -> Vec<Finding> {
+        self.table(&schema.table).layout.findings(schema)
     }
 
     /// The rule for cells of each column of a schema, in its order.
@@ -302,6 +319,7 @@ mod tests {
             columns: [("b".to_owned(), column(Some(OnUnrepresentable::Clamp))), ("c".to_owned(), column(None))].into(),
             mode: TableMode::Upsert,
             of_this_table: true,
+            layout: Arc::default(),
         }
     }
 

@@ -5,15 +5,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use calve_core::{CommitReceipt, Error, ErrorKind, LakeVersion, Result, TableCommit};
-use iceberg::spec::{MAIN_BRANCH, SnapshotReference, SnapshotRetention, TableMetadata, TableMetadataBuilder};
+use iceberg::spec::{
+    MAIN_BRANCH, ManifestContentType, ManifestFile, Schema, SnapshotReference, SnapshotRetention, TableMetadata,
+};
 use iceberg::{TableRequirement, TableUpdate};
 
 use crate::catalog::CommitError;
-use crate::delta::{self, DeltaBody, StagedSchema};
+use crate::delta::{self, DeltaBody, StagedManifest, StagedSchema};
 use crate::expiry;
 use crate::failpoint;
 use crate::lake::{IcebergLake, KnownTable, TableSlot};
-use crate::manifests::{self, ManifestStore};
+use crate::manifests::{self, ManifestStore, is_live};
+use crate::placement;
 use crate::schema;
 use crate::snapshot::{Chain, Change, now_ms};
 use crate::stamp::{self, Marks, PropertyChanges};
@@ -26,8 +29,6 @@ struct Draft {
     chain: Option<Chain>,
     /// Snapshots that the commit expires.
     expired: Vec<i64>,
-    /// The schema the table ends up with, where the commit changes it.
-    evolved: bool,
 }
 
 impl IcebergLake {
@@ -134,7 +135,7 @@ impl IcebergLake {
             (None, None) => Vec::new(),
         };
         let mut chain = Chain::new(metadata, base_manifests);
-        let mut schemas = SchemaSteps { slot, base: metadata.current_schema_id(), metadata: (**metadata).clone() };
+        let mut steps = TableSteps { slot, base: metadata, metadata: (**metadata).clone() };
         // A stamp without rows still makes a snapshot, which carries the position.
         let snapshots = commit.deltas.len().max(1);
         for index in 0..snapshots {
@@ -142,13 +143,13 @@ impl IcebergLake {
                 Some(delta) => Some((delta.replace, delta::body(&slot.source, delta)?)),
                 None => None,
             };
-            if let Some((_, body)) = &body
-                && let Some(updates) = schemas.accept(body)?
-            {
-                draft.updates.extend(updates);
-                draft.evolved = true;
+            if let Some((replace, body)) = &body {
+                draft.updates.extend(steps.accept(body)?);
+                if !replace {
+                    check_reach(slot, body, chain.manifests())?;
+                }
             }
-            let mut change = Change::of(Arc::clone(schemas.metadata.current_schema()));
+            let mut change = Change::of(Arc::clone(steps.metadata.current_schema()));
             if let Some((replace, body)) = &body {
                 change.replace = *replace;
                 change.manifests = &body.manifests;
@@ -201,7 +202,7 @@ impl IcebergLake {
         base: &Arc<KnownTable>,
         draft: Draft,
     ) -> std::result::Result<Arc<KnownTable>, CommitError> {
-        let requirements = requirements(&base.at.metadata, draft.evolved);
+        let requirements = requirements(&base.at.metadata, &draft.updates);
         let committed = self.catalog.commit(&slot.ident, &base.at, &requirements, draft.updates).await?;
         // From here on the commit is done, whatever happens to the rest.
         let manifests = match draft.chain {
@@ -233,62 +234,66 @@ impl IcebergLake {
     }
 }
 
-/// The table's schema as the snapshots of a commit move it.
-struct SchemaSteps<'a> {
+/// The table's schema, and where its rows are put, as the snapshots of a commit move them.
+struct TableSteps<'a> {
     slot: &'a TableSlot,
-    /// The schema that it had before the commit.
-    base: i32,
+    /// The table before the commit.
+    base: &'a TableMetadata,
     metadata: TableMetadata,
 }
 
-impl SchemaSteps<'_> {
-    /// Checks that files staged as `body` says can be committed now; returns the updates that give the table their schema,
-    /// where it lacks it.
-    fn accept(&mut self, body: &DeltaBody) -> Result<Option<[TableUpdate; 2]>> {
+impl TableSteps<'_> {
+    /// Checks that files staged as `body` says can be committed now; returns the updates that give the table their schema and
+    /// their place, where it lacks these.
+    fn accept(&mut self, body: &DeltaBody) -> Result<Vec<TableUpdate>> {
         let table = &self.slot.source;
         if body.table_uuid != self.metadata.uuid() {
             return Err(self.stale(&format!("it was dropped and made anew (now {})", self.metadata.uuid())));
         }
-        if body.spec_id != self.metadata.default_partition_spec_id() {
-            if !self.metadata.default_partition_spec().is_unpartitioned() {
-                return Err(delta::partitioned(table, &self.metadata));
-            }
-            return Err(self.stale("its partition spec was changed"));
-        }
-        match &body.schema {
+        placement::check_spec(table, &self.metadata)?;
+        let schema = match &body.schema {
             StagedSchema::Id(id) => {
                 let Some(staged) = self.metadata.schema_by_id(*id) else {
                     return Err(self.stale(&format!("its schema {id} was removed")));
                 };
                 match schema::incompatibility(staged, self.metadata.current_schema()) {
-                    None => Ok(None),
-                    Some(why) => Err(Error::new(
-                        ErrorKind::Config,
-                        format!(
-                            "table {}: somebody changed its schema in the lake: {why}; change it back, or have {table} \
-                             loaded again (calve reload {table})",
-                            self.slot.ident
-                        ),
-                    )),
+                    None => None,
+                    Some(why) => {
+                        return Err(Error::new(
+                            ErrorKind::Config,
+                            format!(
+                                "table {}: somebody changed its schema in the lake: {why}; change it back, or have {table} \
+                                 loaded again (calve reload {table})",
+                                self.slot.ident
+                            ),
+                        ));
+                    }
                 }
             }
-            StagedSchema::Added { schema, over } => self.evolve(schema, *over),
+            StagedSchema::Added { schema, over } => self.lacking(schema, *over)?,
+        };
+        let places = body.places.as_ref().filter(|places| !places.is_present(&self.metadata));
+        if places.is_some_and(|places| places.over != self.base.default_partition_spec_id()) {
+            return Err(self.stale("its partition spec was changed"));
         }
+        let (metadata, updates) = placement::moved(table, &self.metadata, schema, places)?;
+        if body.spec_id != metadata.default_partition_spec_id() {
+            return Err(self.stale("its partition spec was changed"));
+        }
+        self.metadata = metadata;
+        Ok(updates)
     }
 
-    fn evolve(&mut self, staged: &iceberg::spec::Schema, over: i32) -> Result<Option<[TableUpdate; 2]>> {
-        let current = self.metadata.current_schema();
-        if schema::same_shape(staged, current) {
+    /// The schema, if the table does not have it yet.
+    fn lacking(&self, staged: &Schema, over: i32) -> Result<Option<Schema>> {
+        if schema::same_shape(staged, self.metadata.current_schema()) {
             return Ok(None);
         }
         // Ids that were new when the files were staged might be another column's by now.
-        if self.base != over {
+        if self.base.current_schema_id() != over {
             return Err(self.stale("its schema was changed meanwhile"));
         }
-        let added = TableUpdate::AddSchema { schema: staged.clone() };
-        let chosen = TableUpdate::SetCurrentSchema { schema_id: TableMetadataBuilder::LAST_ADDED };
-        self.metadata = schema::evolved(&self.slot.source, &self.metadata, staged.clone())?;
-        Ok(Some([added, chosen]))
+        Ok(Some(staged.clone()))
     }
 
     fn stale(&self, why: &str) -> Error {
@@ -320,8 +325,27 @@ fn property_changes(slot: &TableSlot, now: &Marks, commit: &TableCommit) -> Resu
     Ok(changes)
 }
 
+/// Deletes by partition reach no file of another spec, which somebody may have written.
+fn check_reach(slot: &TableSlot, body: &DeltaBody, kept: &[ManifestFile]) -> Result<()> {
+    let by_partition = |manifest: &StagedManifest| manifest.deletes && manifest.spec_id.is_none();
+    let of_others = |manifest: &&ManifestFile| {
+        manifest.content == ManifestContentType::Data && is_live(manifest) && manifest.partition_spec_id != body.spec_id
+    };
+    let beyond = kept.iter().find(of_others).filter(|_| body.manifests.iter().any(by_partition));
+    let Some(beyond) = beyond else { return Ok(()) };
+    let table = &slot.source;
+    Err(Error::new(
+        ErrorKind::Config,
+        format!(
+            "table {}: somebody wrote data files under its partition spec {} in the lake, which deletes under spec {} do not \
+             reach; have that engine rewrite them under spec {}, or have {table} loaded again (calve reload {table})",
+            slot.ident, beyond.partition_spec_id, body.spec_id, body.spec_id
+        ),
+    ))
+}
+
 /// The commit is for this table, this branch head, this schema and this spec, and no other.
-fn requirements(metadata: &TableMetadata, evolved: bool) -> Vec<TableRequirement> {
+fn requirements(metadata: &TableMetadata, updates: &[TableUpdate]) -> Vec<TableRequirement> {
     let mut requirements = vec![
         TableRequirement::UuidMatch { uuid: metadata.uuid() },
         TableRequirement::RefSnapshotIdMatch {
@@ -331,9 +355,13 @@ fn requirements(metadata: &TableMetadata, evolved: bool) -> Vec<TableRequirement
         TableRequirement::CurrentSchemaIdMatch { current_schema_id: metadata.current_schema_id() },
         TableRequirement::DefaultSpecIdMatch { default_spec_id: metadata.default_partition_spec_id() },
     ];
-    if evolved {
+    if updates.iter().any(|update| matches!(update, TableUpdate::AddSchema { .. })) {
         requirements
             .push(TableRequirement::LastAssignedFieldIdMatch { last_assigned_field_id: metadata.last_column_id() });
+    }
+    if updates.iter().any(|update| matches!(update, TableUpdate::AddSpec { .. })) {
+        let last_assigned_partition_id = metadata.last_partition_id();
+        requirements.push(TableRequirement::LastAssignedPartitionIdMatch { last_assigned_partition_id });
     }
     requirements
 }

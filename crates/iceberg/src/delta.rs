@@ -20,8 +20,11 @@ use uuid::Uuid;
 use crate::error::{iceberg_bug, iceberg_retry};
 use crate::fit::{self, Fit};
 use crate::naming::FileNaming;
+use crate::partition::Partitioning;
+use crate::placement::{self, StagedPlacement};
 use crate::schema;
-use crate::writer::Dictionaries;
+use crate::settings::Target;
+use crate::writer::{Dictionaries, Sorting, field_id};
 
 /// Files one manifest lists at most; about 8 MB of manifest for a table of 50 columns.
 const FILES_A_MANIFEST: usize = 10_000;
@@ -41,8 +44,19 @@ pub(crate) struct TableLayout {
     pub(crate) schema: SchemaRef,
     /// Where the table does not have that schema yet: the id of the one it has, which the commit replaces.
     pub(crate) evolves: Option<i32>,
-    /// The partition spec that the files are written under. Always without fields, for now.
+    /// What the table lacks of what it is to have from the load on.
+    pub(crate) places: Option<StagedPlacement>,
+    /// The partition spec that data files are written under.
     pub(crate) spec: PartitionSpecRef,
+    /// How rows are put into its partitions.
+    pub(crate) row_partitions: Partitioning,
+    /// The one that files of deletes are written under: the same, where the key says in which partition a row is; else one of
+    /// no fields, whose deletes reach every partition.
+    pub(crate) delete_spec: PartitionSpecRef,
+    /// How keys are put into its partitions.
+    pub(crate) key_partitions: Partitioning,
+    /// The order of the rows of a file.
+    pub(crate) sorting: Sorting,
     /// Of rows: the source's columns in the source's order, then those of the table's mode, with field ids.
     pub(crate) arrow: ArrowSchemaRef,
     /// Of equality deletes: the key's columns in the key's order, with field ids.
@@ -56,30 +70,51 @@ pub(crate) struct TableLayout {
 }
 
 impl TableLayout {
-    /// How rows of `source` lie in the table that `metadata` describes. `stamped` is the source schema it recorded last.
+    /// How rows of `source` lie in the table that `metadata` describes. `stamped` is the source schema it recorded last, `target`
+    /// what a load makes of the table.
     pub(crate) fn new(
         source: &TableSchema,
         metadata: &TableMetadata,
         stamped: Option<&TableSchema>,
         onto: Onto,
+        target: &Target,
         io: FileIO,
     ) -> Result<Self> {
-        let spec = Arc::clone(metadata.default_partition_spec());
-        if !spec.is_unpartitioned() {
-            return Err(partitioned(&source.table, metadata));
-        }
+        placement::check_spec(&source.table, metadata)?;
         let current = metadata.current_schema();
         let (lake, stamped) = (source.in_lake(), stamped.map(TableSchema::in_lake));
-        let (schema, evolves) = match fit::fit(&lake, current, stamped.as_deref(), metadata.last_column_id(), onto)? {
-            Fit::Present => (Arc::clone(current), None),
-            Fit::Evolved(schema) => {
-                // Under the number that it will have.
-                let evolved = schema::evolved(&source.table, metadata, *schema)?;
-                (Arc::clone(evolved.current_schema()), Some(current.schema_id()))
+        let held = placement::held_columns(metadata);
+        let fit = fit::fit(&lake, current, stamped.as_deref(), metadata.last_column_id(), &held, onto)?;
+        let (evolved, evolves) = match fit {
+            Fit::Present => (None, None),
+            Fit::Evolved(schema) => (Some(*schema), Some(current.schema_id())),
+        };
+        let places = match onto {
+            Onto::Table => None,
+            Onto::Load => {
+                let wanted = StagedPlacement::wanted(target, source, evolved.as_ref().unwrap_or(current), metadata)?;
+                Some(wanted).filter(|wanted| !wanted.is_present(metadata))
             }
         };
+        // Under the numbers that all of it will have.
+        let (metadata, _) = placement::moved(&source.table, metadata, evolved, places.as_ref())?;
+        let schema = Arc::clone(metadata.current_schema());
         let arrow = schema::arrow_schema(&lake, &schema)?;
         let (key_arrow, key_ids) = schema::arrow_key_schema(source, &schema)?;
+        let spec = Arc::clone(metadata.default_partition_spec());
+        let misfit = |why: String| {
+            let what = format!("table {}: its partition spec {} does not fit it: {why}", source.table, spec.spec_id());
+            Error::new(ErrorKind::Bug, what)
+        };
+        let row_ids: Vec<i32> = arrow.fields().iter().filter_map(|field| field_id(field)).collect();
+        let row_partitions = Partitioning::of(&spec, &schema, &row_ids).map_err(misfit)?;
+        let key_tells = spec.fields().iter().all(|by| key_ids.contains(&by.source_id));
+        let (delete_spec, key_partitions) = if key_tells {
+            (Arc::clone(&spec), Partitioning::of(&spec, &schema, &key_ids).map_err(misfit)?)
+        } else {
+            (placement::of_all_partitions(&source.table, &metadata)?, Partitioning::default())
+        };
+        let sorting = Sorting::of(metadata.default_sort_order(), &row_ids);
         Ok(Self {
             table: source.table.clone(),
             location: metadata.location().to_owned(),
@@ -87,7 +122,12 @@ impl TableLayout {
             uuid: metadata.uuid(),
             schema,
             evolves,
+            places,
             spec,
+            row_partitions,
+            delete_spec,
+            key_partitions,
+            sorting,
             arrow,
             key_arrow,
             key_ids,
@@ -97,18 +137,6 @@ impl TableLayout {
     }
 }
 
-/// Somebody partitioned the table: deletes written without partition would have to reach every spec's files.
-pub(crate) fn partitioned(table: &TableName, metadata: &TableMetadata) -> Error {
-    Error::new(
-        ErrorKind::Config,
-        format!(
-            "table {table}: somebody gave it partition spec {} in the lake, and calve writes tables without partitions only; \
-             take the partition fields away (Spark: ALTER TABLE ... DROP PARTITION FIELD ...) and start again",
-            metadata.default_partition_spec_id()
-        ),
-    )
-}
-
 /// [`StagedDelta::body`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DeltaBody {
@@ -116,7 +144,10 @@ pub(crate) struct DeltaBody {
     pub(crate) table_uuid: Uuid,
     /// The schema the files have: its id in the table, or where the table lacks it, itself.
     pub(crate) schema: StagedSchema,
-    /// The partition spec the files were written under.
+    /// What the table is to have from here on, where it lacked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) places: Option<StagedPlacement>,
+    /// The partition spec that data files were written under.
     pub(crate) spec_id: i32,
     /// In the order they are to be listed.
     pub(crate) manifests: Vec<StagedManifest>,
@@ -193,6 +224,9 @@ pub(crate) struct StagedManifest {
     pub(crate) length: i64,
     /// Whether it lists delete files.
     pub(crate) deletes: bool,
+    /// The partition spec they were written under; None: that of data files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spec_id: Option<i32>,
     /// Files listed.
     pub(crate) files: u32,
     /// Rows (or deletes) in them.
@@ -202,12 +236,12 @@ pub(crate) struct StagedManifest {
 }
 
 impl StagedManifest {
-    /// As the manifest list of `snapshot` lists it, with its sequence number resolved.
+    /// As the manifest list of `snapshot` lists it, with its sequence number resolved. `spec_id` is that of data files.
     pub(crate) fn listed(&self, spec_id: i32, snapshot_id: i64, sequence_number: i64) -> ManifestFile {
         ManifestFile {
             manifest_path: self.path.clone(),
             manifest_length: self.length,
-            partition_spec_id: spec_id,
+            partition_spec_id: self.spec_id.unwrap_or(spec_id),
             content: if self.deletes { ManifestContentType::Deletes } else { ManifestContentType::Data },
             sequence_number,
             min_sequence_number: sequence_number,
@@ -241,7 +275,7 @@ pub(crate) fn body(table: &TableName, delta: &StagedDelta) -> Result<DeltaBody> 
 
 /// Writes the manifests of a delta's files and puts the delta together. Everything is durable on return.
 ///
-/// `data` and `deletes` are written under the layout's spec, and are durable already.
+/// `data` and `deletes` are written under the layout's specs, and are durable already.
 pub(crate) async fn stage(
     layout: &TableLayout,
     replace: bool,
@@ -255,7 +289,7 @@ pub(crate) async fn stage(
     let lengths: u64 = body.manifests.iter().map(|m| u64::try_from(m.length).unwrap_or(0)).sum();
     Ok(StagedDelta {
         replace,
-        reshapes: layout.evolves.is_some(),
+        reshapes: layout.evolves.is_some() || layout.places.is_some(),
         rows: body.added.records,
         deletes: body.added.equality_deletes,
         nulled: 0,
@@ -294,7 +328,8 @@ pub(crate) async fn write_manifests(
         None => StagedSchema::Id(layout.schema.schema_id()),
     };
     let spec_id = layout.spec.spec_id();
-    Ok((DeltaBody { table_uuid: layout.uuid, schema, spec_id, manifests, added }, paths))
+    let places = layout.places.clone();
+    Ok((DeltaBody { table_uuid: layout.uuid, schema, places, spec_id, manifests, added }, paths))
 }
 
 async fn write_manifest(
@@ -305,7 +340,8 @@ async fn write_manifest(
 ) -> Result<StagedManifest> {
     let failed = |e| iceberg_retry(format!("table {}: cannot write the manifest {path}", layout.table), e);
     let output = layout.io.new_output(&path).map_err(failed)?;
-    let builder = ManifestWriterBuilder::new(output, None, Arc::clone(&layout.schema), (*layout.spec).clone());
+    let spec = if deletes { &layout.delete_spec } else { &layout.spec };
+    let builder = ManifestWriterBuilder::new(output, None, Arc::clone(&layout.schema), (**spec).clone());
     let mut writer = if deletes { builder.build_v2_deletes() } else { builder.build_v2_data() };
     for file in files {
         writer.add_file(file, UNASSIGNED_SEQUENCE_NUMBER).map_err(|e| {
@@ -317,6 +353,7 @@ async fn write_manifest(
         path,
         length: written.manifest_length,
         deletes,
+        spec_id: Some(spec.spec_id()).filter(|id| *id != layout.spec.spec_id()),
         files: written.added_files_count.unwrap_or(0),
         rows: written.added_rows_count.unwrap_or(0),
         partitions: written.partitions.unwrap_or_default(),

@@ -22,15 +22,17 @@ pub(crate) enum Fit {
 }
 
 /// Compares `source` with the table's `current` schema. `stamped` is the source schema that the table recorded last: what
-/// it does not name was put there by somebody else. Ids of new columns begin after `last_column_id`.
+/// it does not name was put there by somebody else. Ids of new columns begin after `last_column_id`. Those `held` are of columns
+/// that stay whatever becomes of them at the source, since partitions are by them.
 pub(crate) fn fit(
     source: &TableSchema,
     current: &Schema,
     stamped: Option<&TableSchema>,
     last_column_id: i32,
+    held: &[i32],
     onto: Onto,
 ) -> Result<Fit> {
-    let table = Fitting { source, current, stamped };
+    let table = Fitting { source, current, stamped, held };
     let mut ids = last_column_id + 1..;
     let mut next_id = || ids.next().unwrap_or(i32::MAX);
     let fields = match onto {
@@ -45,6 +47,7 @@ struct Fitting<'a> {
     source: &'a TableSchema,
     current: &'a Schema,
     stamped: Option<&'a TableSchema>,
+    held: &'a [i32],
 }
 
 impl<'a> Fitting<'a> {
@@ -98,7 +101,12 @@ impl<'a> Fitting<'a> {
             let was_ours = is_dropped(present) || self.stamped.is_some_and(|s| has_name(s, &present.name));
             match (was_ours, taken) {
                 // Its values are of a column that is gone; the name is another's now.
-                (true, true) => {}
+                (true, true) if !self.held.contains(&present.id) => {}
+                (true, true) => {
+                    let name = format!("{}_dropped_{}", present.name, present.id);
+                    let optional = NestedField::optional(present.id, name, (*present.field_type).clone());
+                    fields.push(Arc::new(optional.with_doc(DROPPED)));
+                }
                 (true, false) => {
                     let optional = NestedField::optional(present.id, &present.name, (*present.field_type).clone());
                     fields.push(Arc::new(optional.with_doc(DROPPED)));
@@ -183,6 +191,16 @@ mod tests {
 
     use super::*;
     use crate::schema::{arrow_schema, incompatibility, new_schema};
+
+    fn fit(
+        source: &TableSchema,
+        current: &Schema,
+        stamped: Option<&TableSchema>,
+        last: i32,
+        onto: Onto,
+    ) -> Result<Fit> {
+        super::fit(source, current, stamped, last, &[], onto)
+    }
 
     fn column(id: u32, name: &str, ty: ColumnType, nullable: bool) -> Column {
         Column { id, name: name.to_owned(), ty, nullable, native: NativeType::new(0, -1, "native") }
@@ -307,6 +325,13 @@ mod tests {
         again.columns.push(column(5, "name", ColumnType::String, true));
         let second = evolved(&again, &first, &changed, Onto::Table);
         assert_eq!(ids(&second), [("added", 4, false), ("number", 3, true), ("key", 1, true), ("name", 5, false)]);
+
+        // But where partitions are by it, it stays under another one.
+        let Fit::Evolved(held) = super::fit(&again, &first, Some(&changed), 4, &[2], Onto::Table).unwrap() else {
+            panic!("it changed");
+        };
+        assert_eq!(ids(&held)[3..], [("name", 5, false), ("name_dropped_2", 2, false)]);
+        assert_eq!(super::fit(&again, &held, Some(&again), 5, &[2], Onto::Table).unwrap(), Fit::Present);
 
         // Dropped and added in one step, and two names swapped.
         let both = table(vec![

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::catalog::{Catalog, SqlCatalog, TableAt, metadata_properties};
 use crate::delta::TableLayout;
 use crate::naming::{FileNaming, Writer, directory_name, metadata_version};
+use crate::placement::{self, StagedPlacement};
 use crate::settings::{LakeSettings, SnapshotRetentionSettings, Target};
 use crate::stamp::{self, Marks};
 use crate::writer::Encoders;
@@ -65,6 +66,7 @@ struct TableShape {
     schema_id: i32,
     last_column_id: i32,
     spec_id: i32,
+    sort_order_id: i64,
     write_properties: BTreeMap<String, String>,
 }
 
@@ -219,13 +221,27 @@ impl IcebergLake {
             return Ok(Arc::clone(layout));
         }
         let stamped = known.marks.schema.as_deref();
-        let mut layout = TableLayout::new(schema, &known.at.metadata, stamped, onto, self.io.clone())?;
+        let metadata = &known.at.metadata;
+        let mut layout = TableLayout::new(schema, metadata, stamped, onto, &slot.target, self.io.clone())?;
+        if onto == Onto::Table && cached.is_none() {
+            tell_of_unapplied(slot, schema, metadata);
+        }
         if let Some(before) = cached.as_ref().filter(|cached| cached.shape.uuid == shape.uuid) {
             layout.dictionaries = Arc::clone(&before.layout.dictionaries);
         }
         let layout = Arc::new(layout);
         *cached = Some(CachedLayout { shape, onto, source: Arc::clone(schema), layout: Arc::clone(&layout) });
         Ok(layout)
+    }
+
+    /// Why the table cannot have a schema's columns beside its partition fields.
+    pub(crate) async fn taken_name(&self, schema: &TableSchema) -> Result<Option<String>> {
+        let slot = self.slot(&schema.table)?;
+        let known = match slot.known() {
+            Some(known) => Some(known),
+            None => self.read(slot).await?,
+        };
+        Ok(known.and_then(|known| placement::taken_name(&known.at.metadata, &schema.in_lake().columns)))
     }
 
     async fn create_table(&self, source: &TableSchema) -> Result<LakeTable> {
@@ -246,7 +262,7 @@ impl IcebergLake {
                 e,
             )
         };
-        let metadata = TableMetadataBuilder::new(
+        let made = TableMetadataBuilder::new(
             schema::new_schema(&source.in_lake())?,
             UnboundPartitionSpec::builder().build(),
             SortOrder::unsorted_order(),
@@ -257,6 +273,8 @@ impl IcebergLake {
         .and_then(TableMetadataBuilder::build)
         .map_err(refused)?
         .metadata;
+        let wanted = StagedPlacement::wanted(&slot.target, source, made.current_schema(), &made)?;
+        let (metadata, _) = placement::moved(&source.table, &made, None, Some(&wanted))?;
         let at = self.catalog.create(&slot.ident, metadata).await.map_err(crate::catalog::CommitError::into_inner)?;
         let marks = Marks::read(at.metadata.properties(), &slot.source)?;
         let known = Arc::new(KnownTable { at, marks, manifests: Some(Arc::default()) });
@@ -321,8 +339,19 @@ impl TableShape {
             schema_id: metadata.current_schema_id(),
             last_column_id: metadata.last_column_id(),
             spec_id: metadata.default_partition_spec_id(),
+            sort_order_id: metadata.default_sort_order_id(),
             write_properties: write.map(|(key, value)| (key.clone(), value.clone())).collect(),
         }
+    }
+}
+
+/// What the configuration says of the table's layout counts when its rows are read again.
+fn tell_of_unapplied(slot: &TableSlot, schema: &TableSchema, metadata: &TableMetadata) {
+    // What the table as it is could not have is of no matter before that.
+    let wanted = StagedPlacement::wanted(&slot.target, schema, metadata.current_schema(), metadata);
+    if wanted.is_ok_and(|wanted| !wanted.is_placed(metadata)) {
+        let table = &slot.source;
+        tracing::warn!(%table, "its partition and sort of the configuration count when the table is read again (calve reload {table})");
     }
 }
 

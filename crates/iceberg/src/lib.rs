@@ -16,6 +16,8 @@ mod fit;
 mod lake;
 mod manifests;
 mod naming;
+mod partition;
+mod placement;
 mod reader;
 mod schema;
 mod settings;

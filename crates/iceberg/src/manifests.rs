@@ -15,6 +15,7 @@ use iceberg::spec::{
 use crate::delta::FileTotals;
 use crate::error::{iceberg_bug, iceberg_corrupt, iceberg_retry};
 use crate::naming::FileNaming;
+use crate::partition;
 use crate::schema::widens;
 
 /// A manifest of this length is left as it is.
@@ -236,7 +237,8 @@ impl ManifestStore<'_> {
                 schema.field_by_id(*id).and_then(|f| f.field_type.as_primitive_type()) == Some(bound.data_type())
             })
         };
-        if fits(file.lower_bounds()) && fits(file.upper_bounds()) {
+        let partition = partition::under(&group.spec, schema, file.partition());
+        if partition == *file.partition() && fits(file.lower_bounds()) && fits(file.upper_bounds()) {
             return Ok(file.clone());
         }
         let mut builder = DataFileBuilder::default();
@@ -244,7 +246,7 @@ impl ManifestStore<'_> {
             .content(file.content_type())
             .file_path(file.file_path().to_owned())
             .file_format(file.file_format())
-            .partition(file.partition().clone())
+            .partition(partition)
             .partition_spec_id(group.spec.spec_id())
             .record_count(file.record_count())
             .file_size_in_bytes(file.file_size_in_bytes())

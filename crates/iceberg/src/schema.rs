@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema as ArrowSchema, SchemaRef as ArrowSchemaRef};
 use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableName, TableSchema};
-use iceberg::spec::{
-    ListType, MapType, NestedField, NestedFieldRef, PrimitiveType, Schema, TableMetadata, TableMetadataBuilder, Type,
-};
+use iceberg::spec::{ListType, MapType, NestedField, NestedFieldRef, PrimitiveType, Schema, Type};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::iceberg_bug;
@@ -173,15 +171,6 @@ pub(crate) fn build(source: &TableSchema, fields: Vec<NestedFieldRef>, schema_id
         .with_identifier_field_ids(key)
         .build()
         .map_err(|e| iceberg_bug(format!("table {}: its columns make no Iceberg schema", source.table), e))
-}
-
-/// The table as it is once `schema` is its present one.
-pub(crate) fn evolved(table: &TableName, metadata: &TableMetadata, schema: Schema) -> Result<TableMetadata> {
-    let builder = metadata.clone().into_builder(None).add_current_schema(schema);
-    let built = builder.and_then(TableMetadataBuilder::build);
-    built
-        .map(|built| built.metadata)
-        .map_err(|e| iceberg_bug(format!("table {table}: its schema in the lake cannot become the source's"), e))
 }
 
 pub(crate) fn field(source: &TableSchema, column: &Column, id: i32, ty: Type) -> NestedFieldRef {

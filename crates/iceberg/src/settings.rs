@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use calve_core::TableName;
+use calve_core::{Layout, TableName};
 use uuid::Uuid;
 
 /// The name under which tables stand in a SQL catalog unless another is given. Readers that open the catalog use it too
@@ -44,8 +45,10 @@ pub struct Target {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Table properties given at creation, such as `write.parquet.compression-codec`.
+    /// Table properties given when the table is made or read again, such as `write.parquet.compression-codec`.
     pub properties: HashMap<String, String>,
+    /// How its rows lie from then on.
+    pub layout: Arc<Layout>,
 }
 
 /// How long snapshots are kept. The current one, the one a position rests on, and those that a tag or branch names are

@@ -129,6 +129,11 @@ impl Chain {
     }
 
     /// The manifests it lists.
+    pub(crate) fn manifests(&self) -> &[ManifestFile] {
+        &self.manifests
+    }
+
+    /// As [`manifests`](Self::manifests), at the end.
     pub(crate) fn into_manifests(self) -> Vec<ManifestFile> {
         self.manifests
     }

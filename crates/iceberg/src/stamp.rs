@@ -42,6 +42,8 @@ const MEMBER_OF: &str = "calve.member-of.";
 const NULLED: &str = "calve.nulled-values";
 /// As [`NULLED`], of values that became the nearest one that the lake holds.
 const CLAMPED: &str = "calve.clamped-values";
+/// The id of the partition spec that calve gave the table; absent: 0.
+const PARTITION_SPEC: &str = "calve.partition-spec";
 /// The stop mark as JSON.
 const STOPPED: &str = "calve.stopped";
 
@@ -118,6 +120,16 @@ pub(crate) fn check_owner(
              {PRESENT_FORMAT}): run that version"
         )),
     }
+}
+
+/// The property that says which partition spec is calve's.
+pub(crate) fn spec_property(spec_id: i32) -> (String, String) {
+    (PARTITION_SPEC.to_owned(), spec_id.to_string())
+}
+
+/// The partition spec that calve gave the table.
+pub(crate) fn spec_of(source: &TableName, properties: &HashMap<String, String>) -> Result<i32> {
+    properties.get(PARTITION_SPEC).map_or(Ok(0), |text| text.parse().map_err(|_| damaged(source, PARTITION_SPEC)))
 }
 
 impl Marks {

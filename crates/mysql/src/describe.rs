@@ -58,6 +58,17 @@ fn quoted(column: &CatalogColumn) -> String {
 impl CatalogTable {
     /// The schema, if every rule holds.
     pub(crate) fn schema(&self, server: &Server) -> std::result::Result<Arc<TableSchema>, Finding> {
+        let schema = self.schema_of_any_layout(server)?;
+        server.conversions.rules.layout_findings(&schema).into_iter().next().map_or(Ok(schema), Err)
+    }
+
+    /// What is wrong with the layout that the table is to have, where nothing else is wrong with it.
+    pub(crate) fn layout_findings(&self, server: &Server) -> Vec<Finding> {
+        let schema = self.schema_of_any_layout(server);
+        schema.map_or_else(|_| Vec::new(), |schema| server.conversions.rules.layout_findings(&schema))
+    }
+
+    fn schema_of_any_layout(&self, server: &Server) -> std::result::Result<Arc<TableSchema>, Finding> {
         if let Some(broken) = self.findings(server).into_iter().find(|finding| finding.severity == Severity::Error) {
             return Err(broken);
         }

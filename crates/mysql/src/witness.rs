@@ -35,7 +35,8 @@ impl TableWitness {
     /// Starts reading the table as it is now.
     pub async fn open(settings: &MySqlSettings, table: &TableName) -> Result<Self> {
         let mut conn = connection::open(&settings.connect).await?;
-        let server = read_server(&mut conn, settings).await?;
+        let mut server = read_server(&mut conn, settings).await?;
+        server.conversions.rules = server.conversions.rules.without_layouts();
         let _ = conn.disconnect().await;
         let mut place = SnapshotPlace::find(settings, &server, None).await?;
         let MySqlSettings { connect, load_parallelism, .. } = settings;

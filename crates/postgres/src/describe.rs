@@ -47,6 +47,16 @@ fn config_error(finding: &Finding) -> Error {
 impl Relation {
     /// The schema, if every rule holds, as the pipeline's rules have it.
     pub(crate) fn schema(&self, rules: &ValueRules) -> std::result::Result<Arc<TableSchema>, Finding> {
+        let schema = self.schema_of_any_layout(rules)?;
+        rules.layout_findings(&schema).into_iter().next().map_or(Ok(schema), Err)
+    }
+
+    /// What is wrong with the layout that the table is to have, where nothing else is wrong with it.
+    pub(crate) fn layout_findings(&self, rules: &ValueRules) -> Vec<Finding> {
+        self.schema_of_any_layout(rules).map_or_else(|_| Vec::new(), |schema| rules.layout_findings(&schema))
+    }
+
+    fn schema_of_any_layout(&self, rules: &ValueRules) -> std::result::Result<Arc<TableSchema>, Finding> {
         let mode = rules.table(&self.table).mode;
         let findings = self.findings(mode).into_iter().chain(self.rule_findings(rules));
         if let Some(broken) = findings.into_iter().find(|finding| finding.severity == Severity::Error) {

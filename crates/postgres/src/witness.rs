@@ -43,7 +43,7 @@ pub struct WitnessedChanges {
 fn with_texts(rules: &ValueRules, recorded: &TableSchema) -> ValueRules {
     let texts = recorded.columns.iter().filter(|column| column.ty == ColumnType::String && !binary_safe(column));
     let texts: Vec<String> = texts.map(|column| column.name.clone()).collect();
-    let (rules, of) = (rules.clone(), recorded.table.clone());
+    let (rules, of) = (rules.without_layouts(), recorded.table.clone());
     ValueRules::new(move |table| {
         let mut rules = rules.table(table);
         if *table == of {

@@ -26,6 +26,14 @@ pub(super) const TABLES: [(&str, &str); 9] = [
     ("quiet", "id"),
 ];
 
+/// How some of them lie: by what changes, by what tells rows apart, by what is looked up; the others are not partitioned.
+pub(super) const PARTITIONS: [(&str, &str); 4] = [
+    ("accounts", "partition: [truncate(500, balance)]"),
+    ("mixed", "partition: [bucket(3, day)], sort: [big desc]"),
+    ("docs", "partition: [bucket(2, revision)], files: {bloom_filters: key}"),
+    ("moves", "partition: [bucket(3, a)]"),
+];
+
 pub(super) const ACCOUNTS_TOTAL: i64 = 60_000;
 pub(super) const LEDGERS_TOTAL: i64 = 60_000;
 

@@ -26,6 +26,7 @@ mod memory;
 mod migrations;
 mod mysql;
 mod names;
+mod partitions;
 mod recovery;
 mod refusals;
 mod schema_changes;

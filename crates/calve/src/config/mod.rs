@@ -5,6 +5,7 @@
 
 mod address;
 mod interpolate;
+mod layouts;
 mod memory;
 mod option;
 mod pattern;

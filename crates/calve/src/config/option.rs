@@ -88,6 +88,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     scalar("parallelism.load"),
     scalar("files.compression"),
     scalar("files.target_size"),
+    scalar("files.bloom_filters"),
     scalar("expiry.age"),
     scalar("expiry.min_snapshots"),
     scalar("expiry.max_snapshots"),
@@ -96,7 +97,14 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
 ];
 
 /// Fields that an entry of `tables` may have beside its pattern.
-pub(super) const TABLE_FIELDS: &[&str] = &["name", "as", "on_unrepresentable", "mode", "preimages", "columns"];
+pub(super) const TABLE_FIELDS: &[&str] =
+    &["name", "as", "on_unrepresentable", "mode", "preimages", "columns", "partition", "sort", "files"];
+
+/// Fields of such an entry that are lists, or one text with commas.
+pub(super) const LISTS: &[&str] = &["partition", "sort", "bloom_filters"];
+
+/// Fields of `files` of such an entry.
+pub(super) const FILE_FIELDS: &[&str] = &["compression", "target_size", "bloom_filters"];
 
 /// Fields of a column of such an entry.
 pub(super) const COLUMN_FIELDS: &[&str] = &["type", "on_unrepresentable"];

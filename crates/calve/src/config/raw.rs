@@ -40,6 +40,8 @@ pub(crate) struct TableEntry {
     pub(crate) preimages: Option<Given>,
     /// Columns that have fields of their own, by name.
     pub(crate) columns: BTreeMap<String, ColumnEntry>,
+    /// How rows lie in the lake: `partition`, `sort`, and the fields of `files` as `files.target_size`.
+    pub(crate) layout: BTreeMap<String, Given>,
 }
 
 /// A column of an entry: what is given for it, by field.
@@ -47,7 +49,15 @@ pub(crate) type ColumnEntry = BTreeMap<String, Given>;
 
 impl TableEntry {
     fn new(pattern: Given) -> Self {
-        Self { pattern, target: None, on_unrepresentable: None, mode: None, preimages: None, columns: BTreeMap::new() }
+        Self {
+            pattern,
+            target: None,
+            on_unrepresentable: None,
+            mode: None,
+            preimages: None,
+            columns: BTreeMap::new(),
+            layout: BTreeMap::new(),
+        }
     }
 
     /// Takes over what a lower layer says of the values of these tables: a flag names tables, and nothing else.
@@ -64,6 +74,7 @@ impl TableEntry {
             self.mode.clone_from(&other.mode);
             self.preimages.clone_from(&other.preimages);
             self.columns.clone_from(&other.columns);
+            self.layout.clone_from(&other.layout);
         }
     }
 
@@ -78,8 +89,11 @@ impl TableEntry {
         for (key, given) in fields.into_iter().filter_map(|(key, given)| Some((key, given.as_ref()?))) {
             record.insert(key.to_owned(), Json::String(given.text.clone()));
         }
+        let field = |(key, given): (&String, &Given)| (key.clone(), Json::String(given.text.clone()));
+        if !self.layout.is_empty() {
+            record.insert("layout".to_owned(), Json::Object(self.layout.iter().map(field).collect()));
+        }
         if !self.columns.is_empty() {
-            let field = |(key, given): (&String, &Given)| (key.clone(), Json::String(given.text.clone()));
             let column = |(name, fields): (&String, &ColumnEntry)| {
                 (name.clone(), Json::Object(fields.iter().map(field).collect()))
             };
@@ -95,10 +109,11 @@ impl TableEntry {
         if let Json::String(pattern) = value {
             return Some(Self::new(given(pattern)));
         }
-        let column = |(name, fields): (&String, &Json)| {
+        let fields = |fields: &Json| {
             let fields = fields.as_object().into_iter().flatten();
-            (name.clone(), fields.filter_map(|(key, value)| Some((key.clone(), given(value.as_str()?)))).collect())
+            fields.filter_map(|(key, value)| Some((key.clone(), given(value.as_str()?)))).collect::<BTreeMap<_, _>>()
         };
+        let column = |(name, of_column): (&String, &Json)| (name.clone(), fields(of_column));
         Some(Self {
             pattern: field(value, "name")?,
             target: field(value, "as"),
@@ -106,6 +121,7 @@ impl TableEntry {
             mode: field(value, "mode"),
             preimages: field(value, "preimages"),
             columns: value.get("columns").and_then(Json::as_object).into_iter().flatten().map(column).collect(),
+            layout: value.get("layout").map(fields).unwrap_or_default(),
         })
     }
 }
@@ -284,8 +300,16 @@ impl Layer<'_> {
     fn table_with_fields(&mut self, line: usize, entries: Vec<(Key, Node)>) -> Option<TableEntry> {
         let mut columns = BTreeMap::new();
         let mut others = Vec::with_capacity(entries.len());
+        let mut layout = BTreeMap::new();
         for (key, node) in entries {
             match node.value {
+                Value::Mapping(entries) if key.name == "files" => {
+                    let fields = self.fields("the files of a table", option::FILE_FIELDS, entries);
+                    layout.extend(fields.into_iter().map(|(name, given)| (format!("files.{name}"), given)));
+                }
+                _ if key.name == "files" => {
+                    self.problem(node.line, format!("'files' takes fields: {}", option::FILE_FIELDS.join(", ")));
+                }
                 Value::Mapping(named) if key.name == "columns" => {
                     for (column, node) in named {
                         let Value::Mapping(entries) = node.value else {
@@ -310,7 +334,8 @@ impl Layer<'_> {
         };
         let (target, on_unrepresentable) = (fields.remove("as"), fields.remove("on_unrepresentable"));
         let (mode, preimages) = (fields.remove("mode"), fields.remove("preimages"));
-        Some(TableEntry { pattern, target, on_unrepresentable, mode, preimages, columns })
+        layout.extend(["partition", "sort"].into_iter().filter_map(|key| fields.remove_entry(key)));
+        Some(TableEntry { pattern, target, on_unrepresentable, mode, preimages, columns, layout })
     }
 
     /// Fields that take one value each.
@@ -321,6 +346,10 @@ impl Layer<'_> {
             let text = match node.value {
                 Value::Scalar(Some(text)) if is_known => text,
                 Value::Null if key.name == "on_unrepresentable" => "null".to_owned(),
+                Value::Sequence(items) if is_known && option::LISTS.contains(&key.name.as_str()) => {
+                    let Some(text) = self.joined(&key.name, items) else { continue };
+                    text
+                }
                 _ if is_known => {
                     self.problem(node.line, format!("'{}' of {of} takes one value", key.name));
                     continue;
@@ -340,6 +369,19 @@ impl Layer<'_> {
             }
         }
         fields
+    }
+
+    /// A list as one text: YAML takes the commas of `bucket(16, id)` for its own.
+    fn joined(&mut self, list: &str, items: Vec<Node>) -> Option<String> {
+        let mut texts = Vec::with_capacity(items.len());
+        for item in items {
+            let Value::Scalar(Some(text)) = item.value else {
+                self.problem(item.line, format!("an entry of '{list}' is one text"));
+                return None;
+            };
+            texts.push(text);
+        }
+        Some(texts.join(", "))
     }
 
     fn given(&mut self, line: usize, text: &str) -> Option<Given> {

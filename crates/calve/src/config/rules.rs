@@ -90,7 +90,8 @@ pub(super) fn of_entry(reader: &mut Reader<'_>, entry: &TableEntry, all: Common,
         columns.insert(name.clone(), ColumnRules { on_unrepresentable, ty });
     }
     let on_unrepresentable = of_table.unwrap_or(all.on_unrepresentable);
-    TableRules { on_unrepresentable, columns, mode: mode_of(reader, entry, all), of_this_table: exact }
+    let mode = mode_of(reader, entry, all);
+    TableRules { on_unrepresentable, columns, mode, of_this_table: exact, ..TableRules::default() }
 }
 
 fn type_of(reader: &mut Reader<'_>, given: &Given) -> Option<ColumnType> {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use calve_core::{Error, ErrorKind, Result, TableName, TableRules, ValueRules};
+use calve_core::{BloomFilters, Error, ErrorKind, Layout, Result, TableName, TableRules, ValueRules};
 use calve_engine::SchemaPolicies;
 use tracing::level_filters::LevelFilter;
 
+use super::layouts;
 use super::memory::{self, Memory};
 use super::pattern::TablePattern;
 use super::problem::Problems;
@@ -78,10 +80,11 @@ pub(crate) struct Checkpoint {
 }
 
 /// How data files are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Files {
     pub(crate) compression: Compression,
     pub(crate) target_size: u64,
+    pub(crate) bloom_filters: BloomFilters,
 }
 
 /// Of Parquet pages.
@@ -147,6 +150,7 @@ pub(crate) struct Selected {
     /// The table in the lake, where the entry names one.
     target: Option<TableName>,
     rules: TableRules,
+    files: Files,
 }
 
 impl Settings {
@@ -169,6 +173,11 @@ impl Settings {
         let memory = reader
             .value("memory", |text| Memory::new(units::bytes(text)?))
             .unwrap_or_else(|| Memory::new(memory::DEFAULT).expect("the default is enough"));
+        let files = Files {
+            compression: reader.value_or("files.compression", Compression::Zstd, compression),
+            target_size: reader.value_or("files.target_size", 128 << 20, at_least_a_mebibyte),
+            bloom_filters: reader.value_or("files.bloom_filters", BloomFilters::None, layouts::bloom_filters),
+        };
         Self {
             server_id: reader.value("server_id", server_id),
             tinyint1_as_boolean: reader.value_or("tinyint1_as_boolean", false, boolean),
@@ -177,7 +186,7 @@ impl Settings {
             slot: reader.value_or("slot", derived.clone(), slot_name),
             publication: reader.value_or("publication", derived, not_empty),
             manage_publication: reader.value_or("manage_publication", true, boolean),
-            tables: read_tables(reader),
+            tables: read_tables(reader, &files),
             warehouse: path(reader, "warehouse", file).unwrap_or_else(|| into.join("warehouse")),
             catalog: read_catalog(reader, file, &into),
             checkpoint: Checkpoint {
@@ -196,10 +205,7 @@ impl Settings {
             }),
             spill_dir: path(reader, "spill_dir", file),
             memory,
-            files: Files {
-                compression: reader.value_or("files.compression", Compression::Zstd, compression),
-                target_size: reader.value_or("files.target_size", 128 << 20, at_least_a_mebibyte),
-            },
+            files,
             expiry: read_expiry(reader),
             log: Log {
                 level: reader.value_or("log.level", LevelFilter::INFO, log_level),
@@ -293,6 +299,17 @@ impl TableSelection {
             Some(selected) => selected.rules.clone(),
             None => others.clone(),
         })
+    }
+
+    /// How a table is to lie in the lake; `all` is what is said of the files of all tables.
+    pub(crate) fn layout(&self, table: &TableName, all: &Files) -> (Arc<Layout>, Files) {
+        match self.include.iter().find(|selected| selected.pattern.matches(table)) {
+            Some(selected) => (Arc::clone(&selected.rules.layout), selected.files.clone()),
+            None => {
+                let layout = Layout { bloom_filters: all.bloom_filters.clone(), ..Layout::default() };
+                (Arc::new(layout), all.clone())
+            }
+        }
     }
 
     /// Every selected one of `tables` with its target, and what is wrong with the selection: two tables of one target, an
@@ -448,7 +465,7 @@ fn slot_name(text: &str) -> std::result::Result<String, String> {
     Err(format!("'{text}' cannot name a replication slot; Postgres allows at most 63 of a-z, 0-9 and _"))
 }
 
-fn read_tables(reader: &mut Reader<'_>) -> TableSelection {
+fn read_tables(reader: &mut Reader<'_>, files: &Files) -> TableSelection {
     let mut selection = TableSelection {
         namespace: reader.value("namespace", not_empty),
         common: rules::Common::read(reader),
@@ -458,7 +475,8 @@ fn read_tables(reader: &mut Reader<'_>) -> TableSelection {
         let Some(pattern) = pattern(reader, "tables", entry) else { continue };
         let target = entry.target.as_ref().and_then(|given| target(reader, &pattern, given));
         let rules = rules::of_entry(reader, entry, selection.common, pattern.exact().is_some());
-        selection.include.push(Selected { pattern, target, rules });
+        let (layout, files) = layouts::of_entry(reader, entry, files);
+        selection.include.push(Selected { pattern, target, rules: TableRules { layout, ..rules }, files });
     }
     for entry in reader.tables("exclude") {
         selection.exclude.extend(pattern(reader, "exclude", entry));
@@ -561,7 +579,7 @@ fn positive_duration(text: &str) -> std::result::Result<Duration, String> {
     if duration.is_zero() { Err("must be longer than nothing, such as 1s".to_owned()) } else { Ok(duration) }
 }
 
-fn at_least_a_mebibyte(text: &str) -> std::result::Result<u64, String> {
+pub(super) fn at_least_a_mebibyte(text: &str) -> std::result::Result<u64, String> {
     let bytes = units::bytes(text)?;
     if bytes < 1 << 20 { Err(format!("'{text}' is less than 1MiB")) } else { Ok(bytes) }
 }
@@ -578,7 +596,7 @@ fn snapshots(text: &str) -> std::result::Result<usize, String> {
     usize::try_from(count).map_err(|_| format!("'{text}' is too many"))
 }
 
-fn compression(text: &str) -> std::result::Result<Compression, String> {
+pub(super) fn compression(text: &str) -> std::result::Result<Compression, String> {
     match text {
         "none" => Ok(Compression::None),
         "snappy" => Ok(Compression::Snappy),

@@ -1,10 +1,10 @@
 //! Keys that are looked for, and what bounds say of them: whether a file, a row group or a page can hold any.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
-use iceberg::spec::{DataFile, Datum, PrimitiveLiteral};
+use iceberg::spec::{DataFile, Datum, PrimitiveLiteral, Struct};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReaderBuilder, RowSelection, RowSelector};
 use parquet::file::metadata::ParquetMetaData;
@@ -13,6 +13,7 @@ use parquet::schema::types::{BasicTypeInfo, SchemaDescriptor};
 
 use super::columns::TableColumn;
 use super::keys::{BuildAsIs, KeyCells, KeyHash, Part};
+use crate::partition;
 
 /// The least and the greatest of the values somewhere, as far as it is known.
 type Bounds = (Option<Part>, Option<Part>);
@@ -28,6 +29,8 @@ pub(crate) struct Asked {
     places: HashMap<u128, u32, BuildAsIs>,
     /// For each of the keys an equal one before it.
     equal: Vec<Option<u32>>,
+    /// The partitions that they are in under a spec, where keys tell these.
+    partitions: Option<(i32, HashSet<Struct>)>,
     /// Ranges that hold all keys, ascending by their first column: for each column the least and the greatest part.
     ranges: Vec<Vec<(Part, Part)>>,
 }
@@ -59,7 +62,12 @@ impl Asked {
             (0..keys.len()).map(column).collect()
         };
         let ranges = sorted.chunks(sorted.len().div_ceil(RANGES).max(1)).map(range).collect::<Option<_>>()?;
-        Some(Self { columns, places, equal, ranges })
+        Some(Self { columns, places, equal, partitions: None, ranges })
+    }
+
+    /// With the only partitions that they can be in, among those of a spec, in the widest types.
+    pub(crate) fn within(self, spec_id: i32, partitions: HashSet<Struct>) -> Self {
+        Self { partitions: Some((spec_id, partitions)), ..self }
     }
 
     /// How many different ones there are.
@@ -86,8 +94,14 @@ impl Asked {
         self.places.get(&hash.0).copied()
     }
 
-    /// Whether a file's manifest entry leaves it open that any of the keys is in it.
-    pub(crate) fn may_be_in(&self, file: &DataFile) -> bool {
+    /// Whether a file's manifest entry leaves it open that any of the keys is in it. `spec_id` is that of its manifest.
+    pub(crate) fn may_be_in(&self, spec_id: i32, file: &DataFile) -> bool {
+        if let Some((of, partitions)) = &self.partitions
+            && *of == spec_id
+            && !partitions.contains(&partition::widest(file.partition()))
+        {
+            return false;
+        }
         let (lower, upper) = (file.lower_bounds(), file.upper_bounds());
         let bounds: Vec<Bounds> = self
             .columns

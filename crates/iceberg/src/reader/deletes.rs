@@ -19,7 +19,7 @@ use parquet::file::metadata::PageIndexPolicy;
 use super::asked::Asked;
 use super::columns::{FileColumns, TableColumn};
 use super::keys::{BuildAsIs, KeyCells};
-use super::plan::{Plan, PlannedFile};
+use super::plan::{EqualityDeleteFile, Plan, PlannedFile};
 use crate::storage;
 
 /// Bytes that a key takes in the index at most, with the room that a hash map leaves.
@@ -84,31 +84,28 @@ impl DeleteIndex {
         let mut index = Self::default();
         let mut key_ids: Vec<i32> = key.iter().map(|column| column.field_id).collect();
         key_ids.sort_unstable();
-        for deletes in &plan.equality_deletes {
-            let of_key = deletes.ids == key_ids;
-            let partition = (!deletes.global).then(|| deletes.file.partition.clone());
-            let same = |set: &DeletedKeys| set.partition == partition && set.compares(&deletes.ids);
-            if !index.keys.iter().any(same) {
-                let compared =
-                    if of_key { Some(key.to_vec()) } else { deletes.ids.iter().map(|id| columns(*id)).collect() };
-                let compared = compared.ok_or_else(|| {
-                    unreadable(table, &deletes.file, "it compares columns that the table does not have")
-                })?;
-                // Room for all at once, instead of doubling on the way.
-                let rows = plan.deleted_keys(|ids| *ids == deletes.ids);
-                let rows = if of_key { rows / u64::from(part.of) } else { rows };
-                let rows = if of_key { asked.map_or(rows, |asked| rows.min(asked.len() as u64)) } else { rows };
-                index.keys.push(DeletedKeys {
-                    columns: compared,
-                    of_key,
-                    partition: partition.clone(),
-                    newest: HashMap::with_capacity_and_hasher(usize::try_from(rows).unwrap_or(0), BuildAsIs::default()),
-                    last: i64::MIN,
-                });
+        for (scope, files) in by_scope(&plan.equality_deletes) {
+            let of_key = *scope.ids == key_ids;
+            let compared = if of_key { Some(key.to_vec()) } else { scope.ids.iter().map(|id| columns(*id)).collect() };
+            let compared = compared.ok_or_else(|| {
+                let first = files.first().map_or_else(String::new, |file| file.location.clone());
+                unreadable_at(table, &first, "it compares columns that the table does not have")
+            })?;
+            // Room for all at once, instead of doubling on the way.
+            let rows = files.iter().map(|file| file.rows).fold(0, u64::saturating_add);
+            let rows = if of_key { rows / u64::from(part.of) } else { rows };
+            let rows = if of_key { asked.map_or(rows, |asked| rows.min(asked.len() as u64)) } else { rows };
+            let mut set = DeletedKeys {
+                columns: compared,
+                of_key,
+                partition: scope.partition.cloned(),
+                newest: HashMap::with_capacity_and_hasher(usize::try_from(rows).unwrap_or(0), BuildAsIs::default()),
+                last: i64::MIN,
+            };
+            for file in files {
+                set.add(table, file, part, asked.filter(|_| of_key))?;
             }
-            if let Some(set) = index.keys.iter_mut().find(|set| same(set)) {
-                set.add(table, &deletes.file, part, asked.filter(|_| set.of_key))?;
-            }
+            index.keys.push(set);
         }
         index.add_positions(table, plan)?;
         Ok(index)
@@ -166,12 +163,31 @@ impl DeleteIndex {
     }
 }
 
-impl DeletedKeys {
-    fn compares(&self, ids: &[i32]) -> bool {
-        let compared = |id: &i32| self.columns.iter().any(|column| column.field_id == *id);
-        self.columns.len() == ids.len() && ids.iter().all(compared)
-    }
+/// What deletes compare, and where.
+#[derive(PartialEq, Eq, Hash)]
+struct Scope<'a> {
+    /// Ascending.
+    ids: &'a [i32],
+    /// None: everywhere.
+    partition: Option<&'a (i32, Struct)>,
+}
 
+/// Files of deletes by what they compare and where, in the order in which these come first.
+fn by_scope(deletes: &[EqualityDeleteFile]) -> Vec<(Scope<'_>, Vec<&PlannedFile>)> {
+    let mut places: HashMap<Scope<'_>, usize> = HashMap::new();
+    let mut scopes: Vec<(Scope<'_>, Vec<&PlannedFile>)> = Vec::new();
+    for deletes in deletes {
+        let scope = || Scope { ids: &deletes.ids, partition: (!deletes.global).then_some(&deletes.file.partition) };
+        let place = *places.entry(scope()).or_insert_with(|| {
+            scopes.push((scope(), Vec::new()));
+            scopes.len() - 1
+        });
+        scopes[place].1.push(&deletes.file);
+    }
+    scopes
+}
+
+impl DeletedKeys {
     fn add(&mut self, table: &TableName, file: &PlannedFile, part: Part, asked: Option<&Asked>) -> Result<()> {
         self.last = self.last.max(file.sequence);
         let Self { columns, of_key, newest, .. } = self;
@@ -236,12 +252,15 @@ pub(crate) fn open(
 
 /// A file that the table refers to is not what it should be.
 pub(crate) fn unreadable(table: &TableName, file: &PlannedFile, why: &str) -> Error {
+    unreadable_at(table, &file.location, why)
+}
+
+fn unreadable_at(table: &TableName, location: &str, why: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
         format!(
-            "table {table}: its file {} cannot be used: {why}; if the file is lost, `calve reload {table}` reads the \
-             table again from the source",
-            file.location
+            "table {table}: its file {location} cannot be used: {why}; if the file is lost, `calve reload {table}` reads the \
+             table again from the source"
         ),
     )
 }

@@ -19,6 +19,7 @@ use super::keys::KeyCells;
 use super::plan::Plan;
 use super::scan::Scan;
 use crate::delta::TableLayout;
+use crate::partition;
 use crate::schema::without_ids;
 
 /// Memory for deletes that others wrote, and that are not of keys asked for.
@@ -82,10 +83,16 @@ impl LookUp {
         let Layer { key, columns } = Layer::of(layout)?;
         let wanted = columns.into_iter().zip(&rows.missing).filter(|(_, missing)| missing.is_some());
         let wanted = wanted.map(|(column, _)| column).collect();
-        let asked = Asked::new(key.clone(), rows.keys.columns()).ok_or_else(|| {
-            let what = format!("table {table}: a row is looked up by a key that cannot be one");
-            Error::new(ErrorKind::Bug, what)
-        })?;
+        let bug = |what: String| Error::new(ErrorKind::Bug, format!("table {table}: {what}"));
+        let asked = Asked::new(key.clone(), rows.keys.columns())
+            .ok_or_else(|| bug("a row is looked up by a key that cannot be one".to_owned()))?;
+        let asked = if layout.key_partitions.is_one() {
+            asked
+        } else {
+            let groups = layout.key_partitions.groups(rows.keys.columns(), rows.keys.num_rows()).map_err(bug)?;
+            let partitions = groups.iter().map(|group| partition::widest(&group.partition)).collect();
+            asked.within(layout.spec.spec_id(), partitions)
+        };
         let mut plan = Plan::with_staged(layout, metadata, staged, Some(&asked)).await?;
         // What was written last is asked for most, and when all is found nothing more is read.
         plan.data.sort_by_key(|file| std::cmp::Reverse(file.sequence));

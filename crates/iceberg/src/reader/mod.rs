@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 
 use columns::{TableColumn, arrow_type};
 use deletes::{DeleteIndex, KEY_BYTES, Part};
+pub(crate) use keys::KeyCells;
 use plan::Plan;
 use scan::Scan;
 

@@ -9,6 +9,7 @@ use super::asked::Asked;
 use super::deletes::KEY_BYTES;
 use crate::delta::{self, DeltaBody, TableLayout};
 use crate::manifests::{is_live, read_list, read_manifest};
+use crate::partition;
 
 /// Manifests read at a time.
 const MANIFESTS_AT_A_TIME: usize = 8;
@@ -20,7 +21,7 @@ pub(crate) struct PlannedFile {
     /// Its data sequence number: the order of changes.
     pub(crate) sequence: i64,
     pub(crate) rows: u64,
-    /// Its partition spec and partition.
+    /// Its partition spec and partition, in the widest types.
     pub(crate) partition: (i32, Struct),
 }
 
@@ -134,7 +135,7 @@ impl Plan {
         let file = entry.data_file();
         // A delete of positions is not of keys. One that compares other columns has no bounds of the key, or true ones.
         let of_keys = file.content_type() != DataContentType::PositionDeletes;
-        if of_keys && asked.is_some_and(|asked| !asked.may_be_in(file)) {
+        if of_keys && asked.is_some_and(|asked| !asked.may_be_in(spec_id, file)) {
             return Ok(());
         }
         let corrupt = |what: &str| {
@@ -155,7 +156,7 @@ impl Plan {
             location: file.file_path().to_owned(),
             sequence: entry.sequence_number().ok_or_else(|| corrupt("has no sequence number"))?,
             rows: file.record_count(),
-            partition: (spec_id, file.partition().clone()),
+            partition: (spec_id, partition::widest(file.partition())),
         };
         match file.content_type() {
             DataContentType::Data => self.data.push(planned),

@@ -9,8 +9,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use calve_core::{
-    CheckpointId, Column, ColumnType, CommitReceipt, Lake, LakeVersion, Lsn, NativeType, Onto, Position, Result,
-    SourceIdentity, StagedDelta, Stamp, TableCommit, TableName, TableSchema, Written,
+    BloomFilters, CheckpointId, Column, ColumnType, CommitReceipt, Lake, LakeVersion, Layout, Lsn, NativeType, Onto,
+    PartitionBy, Position, Result, SortBy, SourceIdentity, StagedDelta, Stamp, TableCommit, TableName, TableSchema,
+    Written,
 };
 use futures::TryStreamExt;
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat, ManifestFile};
@@ -36,7 +37,12 @@ impl Scratch {
     }
 
     pub(super) fn settings(&self) -> LakeSettings {
-        let target = Target { namespace: "shop".into(), name: "orders".into(), properties: HashMap::new() };
+        let target = Target {
+            namespace: "shop".into(),
+            name: "orders".into(),
+            properties: HashMap::new(),
+            layout: Arc::default(),
+        };
         LakeSettings {
             catalog: CatalogSettings::Sqlite { path: self.0.join("catalog.db") },
             catalog_name: DEFAULT_CATALOG_NAME.into(),
@@ -47,6 +53,19 @@ impl Scratch {
             targets: BTreeMap::from([(table(), target)]),
             retention: SnapshotRetentionSettings::default(),
         }
+    }
+
+    /// As [`settings`](Self::settings), with the table laid out.
+    pub(super) fn laid_out(&self, partition: &str, sort: &str, bloom_filters: BloomFilters) -> LakeSettings {
+        let parts = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let layout = Layout {
+            partition: parts(partition).map_or_else(Vec::new, |text| PartitionBy::parse_list(&text).unwrap()),
+            sort: parts(sort).map_or_else(Vec::new, |text| SortBy::parse_list(&text).unwrap()),
+            bloom_filters,
+        };
+        let mut settings = self.settings();
+        settings.targets.get_mut(&table()).unwrap().layout = Arc::new(layout);
+        settings
     }
 
     /// A new run of the same pipeline.

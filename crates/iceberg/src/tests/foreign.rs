@@ -20,9 +20,16 @@ use crate::delta::TableLayout;
 async fn append(scratch: &Scratch, orders: &Orders, name: &str, rows: &[(i64, &str)]) {
     let catalog = scratch.foreign().await;
     let foreign = scratch.foreign_table().await;
-    let layout =
-        TableLayout::new(&super::fixture::schema(), foreign.metadata(), None, Onto::Table, orders.lake.io.clone())
-            .unwrap();
+    let target = scratch.settings().targets.remove(&table()).unwrap();
+    let layout = TableLayout::new(
+        &super::fixture::schema(),
+        foreign.metadata(),
+        None,
+        Onto::Table,
+        &target,
+        orders.lake.io.clone(),
+    )
+    .unwrap();
     let columns: Vec<ArrayRef> = vec![
         Arc::new(rows.iter().map(|(id, _)| *id).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|(_, name)| Some(*name)).collect::<StringArray>()),

@@ -9,15 +9,15 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, new_nul
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use calve_core::{
-    CheckpointId, ColumnBuffer, ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Ground, IncompleteRows, Lake,
-    LakeVersion, Onto, Result, StagedDelta, TableCommit, TableSchema, Written,
+    BloomFilters, CheckpointId, ColumnBuffer, ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Ground, IncompleteRows,
+    Lake, LakeVersion, Onto, Result, StagedDelta, TableCommit, TableSchema, Written,
 };
 use iceberg::spec::DataContentType;
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use super::fixture::{Random, Scratch, column, staged, stamp, table, write};
-use crate::IcebergLake;
 use crate::reader::{LookUp, Looked};
+use crate::{IcebergLake, LakeSettings};
 
 /// A key, and what the key `(id, name)` is in the tests with one of two columns.
 type Key = (i64, String);
@@ -90,7 +90,10 @@ struct Table {
 
 impl Table {
     async fn create(scratch: &Scratch, properties: &[(&str, &str)], schema: &TableSchema) -> Self {
-        let mut settings = scratch.settings();
+        Self::create_in(scratch.settings(), properties, schema).await
+    }
+
+    async fn create_in(mut settings: LakeSettings, properties: &[(&str, &str)], schema: &TableSchema) -> Self {
         let properties = properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         settings.targets.get_mut(&table()).unwrap().properties.extend(properties);
         let lake = IcebergLake::open(settings).await.unwrap();
@@ -182,11 +185,12 @@ fn random_key(random: &mut Random) -> Key {
     key(i64::try_from(random.below(9)).unwrap(), ["", "a", "ä and more"][usize::try_from(random.below(3)).unwrap()])
 }
 
-async fn random_history(seed: u64) {
+async fn random_history(seed: u64, partition: &str) {
     let mut random = Random(seed);
     let scratch = Scratch::new();
     let properties = [("write.parquet.row-group-size-bytes", "20000")];
-    let mut table = Table::create(&scratch, &properties, &schema()).await;
+    let settings = scratch.laid_out(partition, "n", BloomFilters::None);
+    let mut table = Table::create_in(settings, &properties, &schema()).await;
     let (mut model, mut bodies) = (Model::new(), 0);
     for _ in 0..4 + random.below(6) {
         let mut deltas: Vec<StagedDelta> = Vec::new();
@@ -226,14 +230,20 @@ async fn random_history(seed: u64) {
             deltas.push(delta);
         }
         table.commit(deltas).await;
-        assert_eq!(table.rows().await, model, "seed {seed}");
+        assert_eq!(table.rows().await, model, "seed {seed} by {partition}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_keep_what_is_left_alone() {
     for seed in 1..=25 {
-        random_history(seed).await;
+        random_history(seed, "").await;
+    }
+    // By the key, by a column that is looked up, and by one that others tell.
+    for seed in 26..=35 {
+        for partition in ["bucket(3, id), name", "truncate(1, body)", "bucket(2, n)"] {
+            random_history(seed, partition).await;
+        }
     }
 }
 
@@ -304,6 +314,17 @@ async fn only_what_can_hold_a_key_is_read() {
         let looked = table.look_up(&incomplete(&[(absent, key(1, "x"))]), |_, _, _| {}).await.unwrap();
         assert_eq!(looked, Looked { files: 0, rows: 0, missing: Some(0) });
     }
+    // Where the key tells the partition, files of others stay closed although the key is within their bounds.
+    let scratch = Scratch::new();
+    let settings = scratch.laid_out("bucket(8, id)", "", BloomFilters::None);
+    let mut parted = Table::create_in(settings, &[], &schema()).await;
+    parted.put(&(0..400).map(|id| (key(id, "t"), "x".to_owned())).collect()).await;
+    let looked = parted.look_up(&incomplete(&[(key(200, "u"), key(1, "x"))]), |_, _, _| {}).await.unwrap();
+    assert_eq!((looked.files, looked.missing), (0, Some(0)));
+    let looked = parted.look_up(&incomplete(&[(key(200, "t"), key(1, "x"))]), |_, _, _| {}).await.unwrap();
+    assert_eq!((looked.files, looked.missing), (1, None));
+    assert!(looked.rows < 100, "{looked:?}");
+
     // Each of many keys in its own file, in one pass.
     let moved: Vec<(Key, Key)> = (0..20).map(|file| (key(file * 1_000 + 7, "t"), key(file, "x"))).collect();
     let mut seen = BTreeSet::new();

@@ -9,6 +9,7 @@ mod growth;
 mod looking_up;
 pub(crate) mod nested;
 #[cfg(feature = "servers")]
+mod partitions;
 mod postgres;
 mod reading;
 mod refusals;

@@ -8,8 +8,8 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use calve_core::{
-    ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Ground, Lake, LakeVersion, Onto, Result, RowBuffer, RowOp,
-    StagedDelta, TableCommit, TableSchema,
+    BloomFilters, ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Ground, Lake, LakeVersion, Onto, Result, RowBuffer,
+    RowOp, StagedDelta, TableCommit, TableSchema,
 };
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
@@ -47,7 +47,10 @@ struct History {
 
 impl History {
     async fn create(scratch: &Scratch) -> Self {
-        let lake = scratch.open().await;
+        Self::create_in(scratch.open().await).await
+    }
+
+    async fn create_in(lake: Arc<IcebergLake>) -> Self {
         let version = lake.create(&schema()).await.unwrap().version;
         Self { lake, version, lsn: 0 }
     }
@@ -128,10 +131,14 @@ fn random_key(random: &mut Random) -> Key {
     )
 }
 
-async fn random_history(seed: u64) {
+/// Without partitions, with those that the key tells, and with others.
+const PARTITIONS: [&str; 4] = ["", "bucket(3, id), truncate(1, name)", "truncate(250, value)", "bucket(4, id), value"];
+
+async fn random_history(seed: u64, partition: &str) {
     let mut random = Random(seed);
     let scratch = Scratch::new();
-    let mut history = History::create(&scratch).await;
+    let settings = scratch.laid_out(partition, "value desc, id", BloomFilters::Key);
+    let mut history = History::create_in(IcebergLake::open(settings).await.unwrap()).await;
     let mut model = Model::new();
     let mut snapshots = Vec::new();
     for _ in 0..4 + random.below(8) {
@@ -168,18 +175,25 @@ async fn random_history(seed: u64) {
         let snapshot = history.commit(deltas).await;
         snapshots.push((snapshot, model.clone()));
     }
-    assert_eq!(history.read(None, PLENTY).await.unwrap(), model, "seed {seed}");
+    assert_eq!(history.read(None, PLENTY).await.unwrap(), model, "seed {seed} by {partition}");
     for (snapshot, model) in &snapshots {
-        assert_eq!(&history.read(Some(*snapshot), PLENTY).await.unwrap(), model, "seed {seed} at {snapshot}");
+        assert_eq!(
+            &history.read(Some(*snapshot), PLENTY).await.unwrap(),
+            model,
+            "seed {seed} by {partition} at {snapshot}"
+        );
     }
     // So little memory that every pass holds a few keys only.
-    assert_eq!(history.read(None, 300).await.unwrap(), model, "seed {seed}, in parts");
+    assert_eq!(history.read(None, 300).await.unwrap(), model, "seed {seed} by {partition}, in parts");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_read_as_their_model() {
     for seed in 1..=15 {
-        random_history(seed).await;
+        random_history(seed, "").await;
+    }
+    for (seed, partition) in (16..).zip(PARTITIONS.repeat(5)) {
+        random_history(seed, partition).await;
     }
 }
 

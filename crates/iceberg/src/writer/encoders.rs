@@ -11,7 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
 use super::complete::completed;
-use super::series::{Content, FileSeries};
+use super::partitions::PartitionedFiles;
+use super::series::Content;
 use crate::delta::{self, TableLayout};
 use crate::naming::FileNaming;
 use crate::reader::{LookUp, Remaining, shown_key};
@@ -98,8 +99,8 @@ pub(crate) fn write_batch(
     batch: DeltaBatch,
     below: Below,
 ) -> Result<Files> {
-    let series = |content| FileSeries::new(Arc::clone(layout), Arc::clone(naming), content);
-    let (mut rows, mut deletes) = (series(Content::Rows)?, series(Content::EqualityDeletes)?);
+    let files = |content| PartitionedFiles::new(Arc::clone(layout), Arc::clone(naming), content);
+    let (mut rows, mut deletes) = (files(Content::Rows), files(Content::EqualityDeletes));
     // Both are dropped, and remove their files, unless both are written.
     rows.write(batch.rows.columns().to_vec(), batch.rows.num_rows())?;
     match (batch.retire, below.remaining) {

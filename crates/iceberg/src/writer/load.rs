@@ -8,21 +8,22 @@ use iceberg::spec::DataFile;
 use tokio::task::JoinSet;
 
 use super::encoders::{self, Encoders};
-use super::series::{Content, FileSeries};
+use super::partitions::PartitionedFiles;
+use super::series::Content;
 use crate::delta::TableLayout;
 use crate::failpoint;
 use crate::naming::FileNaming;
 
 /// Writes one table's load.
 ///
-/// There is a series of files for each encoder at most. A buffer goes to an idle series; another series is begun only when
+/// There is a series of files for each encoder at most, or one for each partition. A buffer goes to an idle series; another series is begun only when
 /// none is idle, so that a small table becomes one file.
 pub(crate) struct TableLoad {
     layout: Arc<TableLayout>,
     naming: Arc<FileNaming>,
     encoders: Arc<Encoders>,
-    idle: Vec<FileSeries>,
-    busy: JoinSet<Result<FileSeries>>,
+    idle: Vec<PartitionedFiles>,
+    busy: JoinSet<Result<PartitionedFiles>>,
 }
 
 impl TableLoad {
@@ -31,7 +32,7 @@ impl TableLoad {
     }
 
     /// A series to write to; waits for one where as many are busy as there are encoders.
-    async fn series(&mut self) -> Result<FileSeries> {
+    async fn series(&mut self) -> Result<PartitionedFiles> {
         while let Some(done) = self.busy.try_join_next() {
             self.idle.push(encoders::joined(done)?);
         }
@@ -43,7 +44,7 @@ impl TableLoad {
         {
             return encoders::joined(done);
         }
-        FileSeries::new(Arc::clone(&self.layout), Arc::clone(&self.naming), Content::Rows)
+        Ok(PartitionedFiles::new(Arc::clone(&self.layout), Arc::clone(&self.naming), Content::Rows))
     }
 
     /// Waits until every series is idle.

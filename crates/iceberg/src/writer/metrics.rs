@@ -26,6 +26,11 @@ pub(crate) struct FileFacts<'a> {
     pub(crate) groups: &'a [RowGroupMetaData],
     /// One for each column.
     pub(crate) nan_counts: &'a [u64],
+    /// The partition spec, and the partition of all that is in it.
+    pub(crate) spec_id: i32,
+    pub(crate) partition: Struct,
+    /// The order that its rows stand in, where it is one that the table has.
+    pub(crate) sort_order: Option<i32>,
 }
 
 /// Describes the file.
@@ -78,8 +83,8 @@ pub(crate) fn describe(layout: &TableLayout, facts: FileFacts<'_>) -> Result<Dat
     file.content(facts.content)
         .file_path(facts.location)
         .file_format(DataFileFormat::Parquet)
-        .partition(Struct::empty())
-        .partition_spec_id(layout.spec.spec_id())
+        .partition(facts.partition)
+        .partition_spec_id(facts.spec_id)
         .record_count(facts.groups.iter().map(|group| unsigned(group.num_rows())).sum())
         .file_size_in_bytes(facts.bytes)
         .column_sizes(sizes)
@@ -92,11 +97,14 @@ pub(crate) fn describe(layout: &TableLayout, facts: FileFacts<'_>) -> Result<Dat
     if facts.content == DataContentType::EqualityDeletes {
         file.equality_ids(Some(layout.key_ids.clone()));
     }
+    if let Some(order) = facts.sort_order {
+        file.sort_order_id(order);
+    }
     file.build().map_err(|error| bug(&format!("a written file lacks something a manifest must tell: {error}")))
 }
 
 /// The field id that a column is written under.
-pub(super) fn field_id(field: &Field) -> Option<i32> {
+pub(crate) fn field_id(field: &Field) -> Option<i32> {
     field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()
 }
 

@@ -1,7 +1,7 @@
 //! Rows and keys as Parquet files that nobody sees yet.
 //!
-//! A delta becomes data files (`series`, one for every 128 MB) and equality-delete files that hold the key alone; each is
-//! described for its manifest (`metrics`, `bounds`). Encoding happens on a bounded number of threads (`encoders`), never on
+//! A delta becomes data files (`partitions`, and for each of them `series`, one for every 128 MB) and equality-delete files that
+//! hold the key alone; each is described for its manifest (`metrics`, `bounds`). Encoding happens on a bounded number of threads (`encoders`), never on
 //! the ones that read the log or talk to the catalog. Loads (`load`) write several files at a time.
 
 mod bounds;
@@ -10,8 +10,10 @@ mod dictionaries;
 mod encoders;
 mod load;
 mod metrics;
+mod partitions;
 mod properties;
 mod series;
+mod sorting;
 #[cfg(test)]
 mod speed;
 
@@ -27,6 +29,8 @@ pub(crate) use dictionaries::Dictionaries;
 pub(crate) use encoders::Encoders;
 use encoders::{Below, Files, run_with, stage, write_batch};
 use load::TableLoad;
+pub(crate) use metrics::field_id;
+pub(crate) use sorting::Sorting;
 
 use crate::delta::TableLayout;
 use crate::failpoint;
@@ -42,6 +46,11 @@ impl DeltaWriter for IcebergLake {
                 ErrorKind::Bug,
                 format!("changes of table {} were to be written as those of {table}", batch.schema.table),
             ));
+        }
+        if onto == Onto::Table
+            && let Some(what) = self.taken_name(&batch.schema).await?
+        {
+            return Ok(Written::Stops(StopReason::schema_changed(table, what)));
         }
         let layout = self.layout_for(&batch.schema, onto).await?;
         let replace = batch.replace;

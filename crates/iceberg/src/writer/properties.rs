@@ -2,7 +2,7 @@
 //!
 //! The properties are those that other Iceberg writers obey too, so that one setting on the table serves all of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type, TypePtr};
 
 use super::dictionaries::Dictionaries;
+use super::series::Content;
+use crate::placement::BLOOM_FILTER;
 use crate::schema;
 
 const CODEC: &str = "write.parquet.compression-codec";
@@ -36,13 +38,22 @@ const HUGE_VALUE: usize = 1 << 20;
 /// Bytes of text and binary statistics kept. A truncated maximum is rounded up, so bounds stay true.
 const STATISTIC_BYTES: usize = 64;
 
+/// Of values that are not there, Bloom filters say of this part that they may be, as Iceberg's own writers have it.
+const BLOOM_FILTER_ERRORS: f64 = 0.01;
+
+/// Of this many values a filter holds what they are, in 1 MB; where a row group has fewer it becomes smaller when it is complete.
+const BLOOM_FILTER_VALUES: u64 = 800_000;
+
 /// Settings of one table's files.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FileFormat {
     compression: Compression,
     /// A file is complete once it has this many bytes.
     pub(crate) file_bytes: usize,
-    row_group_bytes: usize,
+    /// A row group is, once it takes this many bytes in memory.
+    pub(super) row_group_bytes: usize,
+    /// Names of columns with a Bloom filter.
+    bloom_filters: BTreeSet<String>,
 }
 
 impl FileFormat {
@@ -78,6 +89,11 @@ impl FileFormat {
             compression,
             file_bytes: bytes(FILE_BYTES, DEFAULT_FILE_BYTES)?,
             row_group_bytes: bytes(ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_BYTES)?,
+            bloom_filters: properties
+                .iter()
+                .filter(|(_, value)| value.eq_ignore_ascii_case("true"))
+                .filter_map(|(key, _)| key.strip_prefix(BLOOM_FILTER).map(ToOwned::to_owned))
+                .collect(),
         })
     }
 
@@ -86,6 +102,7 @@ impl FileFormat {
         &self,
         rows: &RecordBatch,
         key: &[&str],
+        content: Content,
         dictionaries: &Dictionaries,
     ) -> WriterProperties {
         let mut properties = WriterProperties::builder()
@@ -118,6 +135,14 @@ impl FileFormat {
                 // No value comes twice, so a dictionary is work for nothing.
                 properties = properties.set_column_dictionary_enabled(path, false);
             }
+        }
+        let columns = schema.fields().iter().filter(|field| self.bloom_filters.contains(field.name()));
+        // Nobody looks for a key among deletes: all of them are read.
+        for field in columns.filter(|field| content == Content::Rows && !field.data_type().is_nested()) {
+            let path = ColumnPath::new(vec![field.name().clone()]);
+            properties = properties
+                .set_column_bloom_filter_fpp(path.clone(), BLOOM_FILTER_ERRORS)
+                .set_column_bloom_filter_ndv(path, BLOOM_FILTER_VALUES);
         }
         properties.build()
     }

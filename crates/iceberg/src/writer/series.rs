@@ -7,7 +7,7 @@ use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, SchemaRef as ArrowSchemaRef};
 use calve_core::{Error, ErrorKind, Result};
-use iceberg::spec::{DataContentType, DataFile};
+use iceberg::spec::{DataContentType, DataFile, Struct};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::errors::ParquetError;
@@ -38,6 +38,8 @@ pub(crate) struct FileSeries {
     naming: Arc<FileNaming>,
     format: FileFormat,
     content: Content,
+    /// That all rows are of.
+    partition: Struct,
     open: Option<OpenFile>,
     complete: Vec<DataFile>,
 }
@@ -47,12 +49,38 @@ struct OpenFile {
     writer: ArrowWriter<NewFile>,
     /// One for each column.
     nan_counts: Vec<u64>,
+    /// So many writes brought its rows, each of which is sorted.
+    runs: usize,
 }
 
 impl FileSeries {
-    pub(crate) fn new(layout: Arc<TableLayout>, naming: Arc<FileNaming>, content: Content) -> Result<Self> {
+    /// Of a partition.
+    pub(crate) fn new(
+        layout: Arc<TableLayout>,
+        naming: Arc<FileNaming>,
+        content: Content,
+        partition: Struct,
+    ) -> Result<Self> {
         let format = FileFormat::of(&layout.table, &layout.properties)?;
-        Ok(Self { layout, naming, format, content, open: None, complete: Vec::new() })
+        Ok(Self { layout, naming, format, content, partition, open: None, complete: Vec::new() })
+    }
+
+    /// Bytes of the open row group in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.open.as_ref().map_or(0, |file| file.writer.memory_size())
+    }
+
+    /// What a row group may have.
+    pub(crate) fn row_group_bytes(&self) -> usize {
+        self.format.row_group_bytes
+    }
+
+    /// Completes the open row group.
+    pub(crate) fn end_row_group(&mut self) -> Result<()> {
+        let Some(mut file) = self.open.take() else { return Ok(()) };
+        file.writer.flush().map_err(|error| self.failed(&file.location, error))?;
+        self.open = Some(file);
+        Ok(())
     }
 
     /// Files completed so far.
@@ -72,7 +100,10 @@ impl FileSeries {
         // Cells come without the field ids that are written inside of lists.
         let options = RecordBatchOptions::new().with_row_count(Some(rows)).with_match_field_names(false);
         let batch = RecordBatch::try_new_with_options(Arc::clone(self.arrow()), columns, &options)
-            .map_err(|error| self.misfit(&error))?;
+            .map_err(|error| Self::misfit(&self.layout, &error))?;
+        if let Some(file) = &mut self.open {
+            file.runs += 1;
+        }
         let row: usize = batch.columns().iter().map(value_size).sum();
         let rows_a_step = (STEP_BYTES / row.max(1)).clamp(1, ROWS_A_STEP);
         for start in (0..rows).step_by(rows_a_step) {
@@ -92,10 +123,9 @@ impl FileSeries {
         Ok(())
     }
 
-    /// Completes the last file; all are durable but for their directory's entries.
-    pub(crate) fn finish(mut self) -> Result<Vec<DataFile>> {
-        self.end()?;
-        Ok(std::mem::take(&mut self.complete))
+    /// The files completed, which stay from here on.
+    pub(crate) fn into_files(mut self) -> Vec<DataFile> {
+        std::mem::take(&mut self.complete)
     }
 
     /// Begins a file whose first rows are these.
@@ -105,7 +135,7 @@ impl FileSeries {
             Content::EqualityDeletes => self.naming.delete_file(&self.layout.location),
         };
         let key: Vec<&str> = self.layout.key_arrow.fields().iter().map(|field| field.name().as_str()).collect();
-        let properties = self.format.writer_properties(rows, &key, &self.layout.dictionaries);
+        let properties = self.format.writer_properties(rows, &key, self.content, &self.layout.dictionaries);
         let schema = parquet_schema(self.arrow()).map_err(|error| self.failed(&location, error))?;
         let options = ArrowWriterOptions::new()
             .with_properties(properties)
@@ -115,10 +145,11 @@ impl FileSeries {
         let file = NewFile::create(&location).map_err(|error| storage::file_error("create", &location, error))?;
         let writer = ArrowWriter::try_new_with_options(file, Arc::clone(self.arrow()), options)
             .map_err(|error| self.failed(&location, error))?;
-        Ok(OpenFile { location, writer, nan_counts: vec![0; self.arrow().fields().len()] })
+        Ok(OpenFile { location, writer, nan_counts: vec![0; self.arrow().fields().len()], runs: 1 })
     }
 
-    fn end(&mut self) -> Result<()> {
+    /// Completes the open file; it is durable but for its directory's entry.
+    pub(crate) fn end(&mut self) -> Result<()> {
         let Some(mut file) = self.open.take() else { return Ok(()) };
         file.writer.flush().map_err(|error| self.failed(&file.location, error))?;
         let groups = file.writer.flushed_row_groups().to_vec();
@@ -134,6 +165,12 @@ impl FileSeries {
             arrow: self.arrow(),
             groups: &groups,
             nan_counts: &file.nan_counts,
+            spec_id: match self.content {
+                Content::Rows => self.layout.spec.spec_id(),
+                Content::EqualityDeletes => self.layout.delete_spec.spec_id(),
+            },
+            partition: self.partition.clone(),
+            sort_order: self.layout.sorting.order_id().filter(|_| self.content == Content::Rows && file.runs == 1),
         };
         self.layout.dictionaries.learn(self.arrow(), &groups);
         let described = metrics::describe(&self.layout, facts)?;
@@ -142,13 +179,13 @@ impl FileSeries {
     }
 
     /// The table's schema does not take the cells.
-    fn misfit(&self, error: &arrow_schema::ArrowError) -> Error {
+    pub(super) fn misfit(layout: &TableLayout, error: &arrow_schema::ArrowError) -> Error {
         Error::new(
             ErrorKind::Config,
             format!(
                 "table {}: rows of the source do not fit its columns in the lake ({error}); read it again with \
                  `calve reload {}`",
-                self.layout.table, self.layout.table
+                layout.table, layout.table
             ),
         )
     }

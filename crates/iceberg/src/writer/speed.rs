@@ -9,10 +9,11 @@ use iceberg::TableCreation;
 use iceberg::spec::TableMetadataBuilder;
 use uuid::Uuid;
 
-use super::series::{Content, FileSeries};
+use super::partitions::PartitionedFiles;
+use super::series::Content;
 use crate::delta::TableLayout;
 use crate::naming::FileNaming;
-use crate::{schema, storage};
+use crate::{Target, schema, storage};
 
 #[test]
 #[ignore = "tells a speed: integration/bench.sh micro"]
@@ -29,13 +30,16 @@ fn files() {
             .properties(HashMap::from([("write.parquet.compression-codec".to_owned(), codec.to_owned())]))
             .build();
         let metadata = TableMetadataBuilder::from_table_creation(creation).unwrap().build().unwrap().metadata;
-        let layout = Arc::new(TableLayout::new(&source, &metadata, None, Onto::Table, storage::file_io()).unwrap());
+        let target =
+            Target { namespace: "n".into(), name: "t".into(), properties: HashMap::new(), layout: Arc::default() };
+        let layout =
+            Arc::new(TableLayout::new(&source, &metadata, None, Onto::Table, &target, storage::file_io()).unwrap());
         let naming = Arc::new(FileNaming::new("speed", Uuid::new_v4()).unwrap());
         tell(
             what,
             || speed::buffer(&source, RowOp::Insert),
             |buffer| {
-                let mut series = FileSeries::new(Arc::clone(&layout), Arc::clone(&naming), Content::Rows).unwrap();
+                let mut series = PartitionedFiles::new(Arc::clone(&layout), Arc::clone(&naming), Content::Rows);
                 let (ops, images, _) = buffer.into_parts();
                 series.write(images.into_iter().map(ColumnBuffer::into_array).collect(), ops.len()).unwrap();
                 let files = series.finish().unwrap();

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::*;
 use crate::delta::TableLayout;
 use crate::naming::FileNaming;
-use crate::{schema, storage};
+use crate::{Target, schema, storage};
 
 /// A table's directory and what a writer knows of it.
 struct Fixture {
@@ -54,7 +54,9 @@ impl Fixture {
             .properties(properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<HashMap<_, _>>())
             .build();
         let metadata = TableMetadataBuilder::from_table_creation(creation).unwrap().build().unwrap().metadata;
-        let layout = TableLayout::new(&source, &metadata, None, Onto::Table, storage::file_io()).unwrap();
+        let target =
+            Target { namespace: "n".into(), name: "t".into(), properties: HashMap::new(), layout: Arc::default() };
+        let layout = TableLayout::new(&source, &metadata, None, Onto::Table, &target, storage::file_io()).unwrap();
         let naming = FileNaming::new("shop", Uuid::new_v4()).unwrap();
         Self { dir, source: Arc::new(source), layout: Arc::new(layout), naming: Arc::new(naming) }
     }

@@ -22,7 +22,10 @@ pub(super) async fn check(
     for (table, found) in tables.iter().zip(found) {
         match found {
             None => findings.push(missing(table)),
-            Some(found) => findings.extend(found.findings(server)),
+            Some(found) => {
+                findings.extend(found.findings(server));
+                findings.extend(found.layout_findings(server));
+            }
         }
     }
     if !server.logs_cascades {

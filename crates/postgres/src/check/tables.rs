@@ -15,6 +15,7 @@ pub(super) fn check(relations: &[Relation], tables: &[TableName], rules: &ValueR
     findings.extend(tables.iter().filter(|table| !found.contains(table)).map(missing));
     findings.extend(relations.iter().flat_map(|relation| relation.findings(rules.table(&relation.table).mode)));
     findings.extend(relations.iter().flat_map(|relation| relation.rule_findings(rules)));
+    findings.extend(relations.iter().flat_map(|relation| relation.layout_findings(rules)));
     partitions_beside_their_table(relations, &mut findings);
     names_that_differ_in_case(tables, &mut findings);
     findings

@@ -1,0 +1,544 @@
+//! How a table's rows are to lie in the lake: by what they are put into partitions, in which order they stand in their files, and
+//! of which columns files have Bloom filters.
+//!
+//! As people write it: `day(created_at), bucket(16, id)`; `customer, created_at desc`.
+
+use std::fmt;
+
+use crate::{Column, ColumnType, Finding, TableSchema};
+
+/// The greatest number of buckets, and the greatest width, that Iceberg's own libraries take.
+const MOST: u32 = i32::MAX.unsigned_abs();
+
+/// What a partition makes of a column's values (Iceberg specification, "Partition Transforms").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transform {
+    /// The value itself.
+    Identity,
+    /// One of so many buckets, by the value's hash.
+    Bucket(u32),
+    /// Text and bytes cut to this length, numbers rounded down to a multiple.
+    Truncate(u32),
+    /// The year.
+    Year,
+    /// The month of its year.
+    Month,
+    /// The day.
+    Day,
+    /// The hour of its day.
+    Hour,
+}
+
+/// A part of what partitions are made by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PartitionBy {
+    /// What is made of the column's values.
+    pub transform: Transform,
+    /// The column's name at the source.
+    pub column: String,
+}
+
+/// A part of what rows are sorted by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SortBy {
+    /// The column's name at the source.
+    pub column: String,
+    /// From the greatest value to the least.
+    pub descending: bool,
+    /// Rows without a value come before those that have one.
+    pub nulls_first: bool,
+}
+
+/// Which columns have Bloom filters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BloomFilters {
+    /// None has.
+    #[default]
+    None,
+    /// Those of the key.
+    Key,
+    /// These.
+    Columns(Vec<String>),
+}
+
+/// How the rows of a table lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Rows that are alike in all of it lie in the same files.
+    pub partition: Vec<PartitionBy>,
+    /// The order of the rows of a file.
+    pub sort: Vec<SortBy>,
+    /// For those who look for single values.
+    pub bloom_filters: BloomFilters,
+}
+
+impl Transform {
+    /// Names of the transforms.
+    pub const WORDS: [&str; 7] = ["identity", "bucket", "truncate", "year", "month", "day", "hour"];
+
+    fn word(self) -> &'static str {
+        let [identity, bucket, truncate, year, month, day, hour] = Self::WORDS;
+        match self {
+            Self::Identity => identity,
+            Self::Bucket(_) => bucket,
+            Self::Truncate(_) => truncate,
+            Self::Year => year,
+            Self::Month => month,
+            Self::Day => day,
+            Self::Hour => hour,
+        }
+    }
+
+    fn is_of_time(self) -> bool {
+        matches!(self, Self::Year | Self::Month | Self::Day | Self::Hour)
+    }
+
+    /// Whether values of this type can be transformed so. The error says which could.
+    fn takes(self, ty: &ColumnType) -> Result<(), String> {
+        use ColumnType as T;
+        let of = |types: &str| Err(format!("it takes {types}"));
+        match (self, ty) {
+            (Self::Identity, T::Float | T::Double | T::List(_) | T::Map) => {
+                of("every type but floating-point numbers, lists and maps")
+            }
+            (Self::Bucket(_), T::Boolean | T::Float | T::Double | T::List(_) | T::Map) => {
+                of("every type but booleans, floating-point numbers, lists and maps")
+            }
+            (Self::Truncate(width), T::Decimal { precision, .. }) if !holds_truncated(*precision, width) => {
+                Err(format!("decimals of {precision} digits cannot be rounded down by {width}; choose a smaller width"))
+            }
+            (Self::Truncate(_), T::Int | T::Long | T::Decimal { .. } | T::String | T::Binary)
+            | (Self::Year | Self::Month | Self::Day, T::Date | T::Timestamp | T::TimestampTz)
+            | (Self::Hour, T::Timestamp | T::TimestampTz)
+            | (Self::Identity | Self::Bucket(_), _) => Ok(()),
+            (Self::Truncate(_), _) => of("int, long, decimal, string and binary"),
+            (Self::Hour, _) => of("timestamp and timestamptz"),
+            (Self::Year | Self::Month | Self::Day, _) => of("date, timestamp and timestamptz"),
+        }
+    }
+}
+
+/// Whether the bytes that Iceberg has for decimals of this precision hold the least of them, rounded down.
+fn holds_truncated(precision: u8, width: u32) -> bool {
+    let Some(greatest) = 10_i128.checked_pow(precision.into()).map(|power| power - 1) else { return false };
+    let least = (1..=16).map(|bytes| i128::MIN >> (128 - 8 * bytes)).find(|least| *least < -greatest);
+    least.is_some_and(|least| (-greatest).checked_sub(i128::from(width) - 1).is_some_and(|rounded| rounded >= least))
+}
+
+impl Layout {
+    /// What is wrong with it for a table of this schema.
+    pub fn findings(&self, schema: &TableSchema) -> Vec<Finding> {
+        let lake = schema.in_lake();
+        let find = |name: &str| lake.columns.iter().find(|column| column.name == name);
+        let mut found = Findings { schema, lake: &lake.columns, found: Vec::new() };
+        for (at, by) in self.partition.iter().enumerate() {
+            let Some(column) = find(&by.column) else {
+                found.missing("partition", &by.column);
+                continue;
+            };
+            if let Err(why) = by.transform.takes(&column.ty) {
+                found.add(
+                    format!(
+                        "{by} cannot partition table {}, where {} is {}",
+                        schema.table,
+                        quoted(&by.column),
+                        column.ty
+                    ),
+                    why,
+                );
+            }
+            let alike = |other: &&PartitionBy| {
+                let same = other.transform == by.transform || other.transform.is_of_time() && by.transform.is_of_time();
+                other.column == by.column && same
+            };
+            if let Some(other) = self.partition[..at].iter().find(alike) {
+                found.add(
+                    format!(
+                        "table {} is to be partitioned by {other} and by {by}, of which one follows from the other",
+                        schema.table
+                    ),
+                    "leave one of them out".to_owned(),
+                );
+            }
+        }
+        for (at, by) in self.sort.iter().enumerate() {
+            match find(&by.column) {
+                None => found.missing("sort", &by.column),
+                Some(column) if has_parts(column) => found.add(
+                    format!(
+                        "table {} cannot be sorted by {}, which is {}",
+                        schema.table,
+                        quoted(&by.column),
+                        column.ty
+                    ),
+                    "leave it out of 'sort'".to_owned(),
+                ),
+                Some(_) if self.sort[..at].iter().any(|other| other.column == by.column) => found.add(
+                    format!("table {} is to be sorted by {} twice", schema.table, quoted(&by.column)),
+                    "leave one of them out".to_owned(),
+                ),
+                Some(_) => {}
+            }
+        }
+        if let BloomFilters::Columns(names) = &self.bloom_filters {
+            for name in names {
+                match find(name) {
+                    None => found.missing("files.bloom_filters", name),
+                    Some(column) if !has_filter(column) => found.add(
+                        format!(
+                            "column {} of table {} is {}, which has no Bloom filter",
+                            quoted(name),
+                            schema.table,
+                            column.ty
+                        ),
+                        "leave it out of 'files.bloom_filters'".to_owned(),
+                    ),
+                    Some(_) => {}
+                }
+            }
+        }
+        found.found
+    }
+
+    /// Names of the columns that have Bloom filters in a table of this schema.
+    pub fn filtered<'a>(&'a self, schema: &'a TableSchema) -> Vec<&'a str> {
+        match &self.bloom_filters {
+            BloomFilters::None => Vec::new(),
+            BloomFilters::Key => {
+                schema.key_columns().filter(|column| has_filter(column)).map(|column| column.name.as_str()).collect()
+            }
+            BloomFilters::Columns(names) => names.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+struct Findings<'a> {
+    schema: &'a TableSchema,
+    lake: &'a [Column],
+    found: Vec<Finding>,
+}
+
+impl Findings<'_> {
+    fn add(&mut self, what: String, remedy: String) {
+        self.found.push(Finding::error(what, remedy));
+    }
+
+    fn missing(&mut self, option: &str, column: &str) {
+        let known: Vec<&str> = self.lake.iter().map(|column| column.name.as_str()).collect();
+        self.add(
+            format!(
+                "'{option}' of table {} names column {}, which the table does not have",
+                self.schema.table,
+                quoted(column)
+            ),
+            format!("correct it; the table has {}", known.join(", ")),
+        );
+    }
+}
+
+fn has_parts(column: &Column) -> bool {
+    matches!(column.ty, ColumnType::List(_) | ColumnType::Map)
+}
+
+fn has_filter(column: &Column) -> bool {
+    !has_parts(column) && column.ty != ColumnType::Boolean
+}
+
+impl PartitionBy {
+    /// `region, day(created_at), bucket(16, id)`. The error says what is wrong.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        split(text)?.into_iter().map(Self::parse).collect()
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let Some((word, inside)) = call(text) else {
+            return Ok(Self { transform: Transform::Identity, column: name(text)? });
+        };
+        let parts = split(inside)?;
+        let one = || match parts.as_slice() {
+            [column] => name(column),
+            _ => Err(format!("'{text}' names no column; write {word}(column)")),
+        };
+        let counted = |what: &str| match parts.as_slice() {
+            [number, column] => match number.parse() {
+                Ok(number @ 1..=MOST) => Ok((number, name(column)?)),
+                _ => Err(format!("'{number}' in '{text}' is no {what}: it is a number from 1 to {MOST}")),
+            },
+            _ => Err(format!("'{text}' lacks its {what} or its column; write {word}(16, column)")),
+        };
+        let (transform, column) = match word {
+            "identity" => (Transform::Identity, one()?),
+            "bucket" => counted("number of buckets").map(|(number, column)| (Transform::Bucket(number), column))?,
+            "truncate" => counted("width").map(|(number, column)| (Transform::Truncate(number), column))?,
+            "year" => (Transform::Year, one()?),
+            "month" => (Transform::Month, one()?),
+            "day" => (Transform::Day, one()?),
+            "hour" => (Transform::Hour, one()?),
+            _ => {
+                return Err(format!("'{word}' in '{text}' is no transform; there are {}", Transform::WORDS.join(", ")));
+            }
+        };
+        Ok(Self { transform, column })
+    }
+}
+
+impl SortBy {
+    /// `customer, created_at desc nulls first`. The error says what is wrong.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        split(text)?.into_iter().map(Self::parse).collect()
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let end = text.rfind('"').map_or_else(|| text.find(' ').unwrap_or(text.len()), |quote| quote + 1);
+        let (column, order) = text.split_at(end);
+        let words: Vec<String> = order.split_whitespace().map(str::to_ascii_lowercase).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (descending, nulls) = match words.as_slice() {
+            ["desc", nulls @ ..] => (true, nulls),
+            ["asc", nulls @ ..] => (false, nulls),
+            nulls => (false, nulls),
+        };
+        // As Iceberg's own libraries have it.
+        let nulls_first = match nulls {
+            [] => !descending,
+            ["nulls", "first"] => true,
+            ["nulls", "last"] => false,
+            _ => {
+                return Err(format!(
+                    "'{text}' is no order; write the column, then asc or desc, then nulls first or nulls last"
+                ));
+            }
+        };
+        Ok(Self { column: name(column)?, descending, nulls_first })
+    }
+}
+
+impl BloomFilters {
+    /// `none`, `key`, or names of columns. The error says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "none" => Ok(Self::None),
+            "key" => Ok(Self::Key),
+            names => Ok(Self::Columns(split(names)?.into_iter().map(name).collect::<Result<_, _>>()?)),
+        }
+    }
+}
+
+/// The parts between commas that are neither inside of parentheses nor quoted, without the blanks around them.
+fn split(text: &str) -> Result<Vec<&str>, String> {
+    let (mut parts, mut start, mut depth, mut quoted) = (Vec::new(), 0, 0_usize, false);
+    for (at, character) in text.char_indices() {
+        match character {
+            '"' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => {
+                depth = depth.checked_sub(1).ok_or_else(|| format!("'{text}' has a ')' without its '('"))?;
+            }
+            ',' if !quoted && depth == 0 => {
+                parts.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if quoted || depth > 0 {
+        return Err(format!("'{text}' has a quote or a parenthesis that is not closed"));
+    }
+    parts.push(text[start..].trim());
+    if parts.iter().any(|part| part.is_empty()) {
+        return Err(format!("'{text}' has an empty part; separate what it lists by single commas"));
+    }
+    Ok(parts)
+}
+
+/// `word(inside)`.
+fn call(text: &str) -> Option<(&str, &str)> {
+    let (word, rest) = text.split_once('(')?;
+    let word = word.trim();
+    (!word.contains('"')).then_some(())?;
+    Some((word, rest.strip_suffix(')')?))
+}
+
+/// The name of a column. Where it has characters with a meaning of their own it stands in double quotes, a quote inside doubled.
+fn name(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if let Some(inside) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).filter(|name| !name.is_empty())
+    {
+        return Ok(inside.replace("\"\"", "\""));
+    }
+    if text.is_empty() || text.contains(['"', '(', ')', ',', ' ']) {
+        return Err(format!("'{text}' is no name of a column; put one with blanks or signs into double quotes"));
+    }
+    Ok(text.to_owned())
+}
+
+fn quoted(name: &str) -> String {
+    if name.contains(['"', '(', ')', ',', ' ']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.to_owned()
+    }
+}
+
+impl fmt::Display for PartitionBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let column = quoted(&self.column);
+        match self.transform {
+            Transform::Identity => f.write_str(&column),
+            Transform::Bucket(number) | Transform::Truncate(number) => {
+                write!(f, "{}({number}, {column})", self.transform.word())
+            }
+            _ => write!(f, "{}({column})", self.transform.word()),
+        }
+    }
+}
+
+impl fmt::Display for SortBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&quoted(&self.column))?;
+        if self.descending {
+            f.write_str(" desc")?;
+        }
+        match (self.descending, self.nulls_first) {
+            (false, false) => f.write_str(" nulls last"),
+            (true, true) => f.write_str(" nulls first"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NativeType, TableMode, TableName};
+
+    fn listed<T: fmt::Display>(parts: &[T]) -> String {
+        parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn partitions_are_read_as_they_are_written() {
+        for (text, read) in [
+            ("region", "region"),
+            ("identity(region) , day( created_at )", "region; day(created_at)"),
+            ("bucket(16, id),truncate(4,name)", "bucket(16, id); truncate(4, name)"),
+            ("year(a), month(b), hour(c)", "year(a); month(b); hour(c)"),
+            (r#"bucket(2, "a ""b"", (c)"), "x, y""#, r#"bucket(2, "a ""b"", (c)"); "x, y""#),
+        ] {
+            assert_eq!(PartitionBy::parse_list(text).map(|parts| listed(&parts)), Ok(read.to_owned()), "{text}");
+        }
+        for (text, says) in [
+            ("", "empty part"),
+            ("a,,b", "empty part"),
+            ("days(a)", "'days' in 'days(a)' is no transform; there are identity, bucket"),
+            ("bucket(id)", "write bucket(16, column)"),
+            ("bucket(0, id)", "a number from 1"),
+            ("bucket(2147483648, id)", "a number from 1"),
+            ("truncate(x, id)", "'x' in 'truncate(x, id)' is no width"),
+            ("day(a, b)", "write day(column)"),
+            ("day(a", "not closed"),
+            ("day(a))", "without its '('"),
+            ("a b", "into double quotes"),
+        ] {
+            let refused = PartitionBy::parse_list(text).unwrap_err();
+            assert!(refused.contains(says), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn orders_are_read_as_they_are_written() {
+        for (text, read) in [
+            ("a", "a"),
+            ("a desc, b asc", "a desc; b"),
+            ("a nulls last, b DESC NULLS FIRST", "a nulls last; b desc nulls first"),
+            (r#""a, b" desc nulls last"#, r#""a, b" desc"#),
+        ] {
+            assert_eq!(SortBy::parse_list(text).map(|parts| listed(&parts)), Ok(read.to_owned()), "{text}");
+        }
+        for text in ["a down", "a nulls", "", "a desc desc", "day(a)"] {
+            assert!(SortBy::parse_list(text).is_err(), "{text}");
+        }
+        assert_eq!(BloomFilters::parse("none"), Ok(BloomFilters::None));
+        assert_eq!(BloomFilters::parse("key"), Ok(BloomFilters::Key));
+        let columns = vec!["a".to_owned(), "key".to_owned()];
+        assert_eq!(BloomFilters::parse(r#"a, "key""#), Ok(BloomFilters::Columns(columns)));
+    }
+
+    fn table(columns: &[(&str, ColumnType)], mode: TableMode) -> TableSchema {
+        let column = |(name, ty): &(&str, ColumnType)| Column {
+            id: 0,
+            name: (*name).to_owned(),
+            ty: ty.clone(),
+            nullable: false,
+            native: NativeType::new(0, -1, "native"),
+        };
+        TableSchema {
+            table: TableName::new("public", "t"),
+            native_id: 1,
+            character_set: None,
+            left_out: Vec::new(),
+            mode,
+            columns: columns.iter().map(column).collect(),
+            key: vec![0],
+        }
+    }
+
+    fn findings(layout: &Layout, mode: TableMode) -> Vec<String> {
+        let columns = [
+            ("id", ColumnType::Long),
+            ("at", ColumnType::Timestamp),
+            ("x", ColumnType::Double),
+            ("d", ColumnType::Decimal { precision: 2, scale: 0 }),
+            ("list", ColumnType::Int.list()),
+            ("ok", ColumnType::Boolean),
+        ];
+        layout.findings(&table(&columns, mode)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_a_table_cannot_have_is_said() {
+        let partition = |text: &str| Layout { partition: PartitionBy::parse_list(text).unwrap(), ..Layout::default() };
+        let upsert = |layout: &Layout| findings(layout, TableMode::Upsert);
+        assert_eq!(
+            upsert(&partition("bucket(4, id), day(at), ok, truncate(10, id), truncate(30, d)")),
+            Vec::<String>::new()
+        );
+        for (text, says) in [
+            ("idd", "names column idd, which the table does not have: correct it; the table has id, at, x"),
+            ("x", "x cannot partition table public.t, where x is double: it takes every type but floating-point"),
+            ("bucket(4, ok)", "every type but booleans"),
+            ("list", "every type but floating-point numbers, lists and maps"),
+            ("truncate(4, at)", "it takes int, long, decimal"),
+            ("truncate(31, d)", "decimals of 2 digits cannot be rounded down by 31"),
+            ("year(id)", "it takes date, timestamp"),
+            ("hour(d)", "it takes timestamp"),
+            ("year(at), day(at)", "by year(at) and by day(at), of which one follows from the other"),
+            ("bucket(4, id), bucket(4, id)", "leave one of them out"),
+        ] {
+            let found = upsert(&partition(text));
+            assert!(found.len() == 1 && found[0].contains(says), "{text}: {found:?}");
+        }
+        assert_eq!(upsert(&partition("_calve_op")).len(), 1);
+        assert_eq!(
+            findings(&partition("_calve_op, day(_calve_committed_at)"), TableMode::Append { preimages: false }),
+            Vec::<String>::new()
+        );
+        for (sort, says) in [("list", "cannot be sorted by list"), ("id, id desc", "twice"), ("y", "'sort' of table")] {
+            let found = upsert(&Layout { sort: SortBy::parse_list(sort).unwrap(), ..Layout::default() });
+            assert!(found.len() == 1 && found[0].contains(says), "{sort}: {found:?}");
+        }
+        for (filters, says) in [("ok", "has no Bloom filter"), ("y", "'files.bloom_filters' of table")] {
+            let found = upsert(&Layout { bloom_filters: BloomFilters::parse(filters).unwrap(), ..Layout::default() });
+            assert!(found.len() == 1 && found[0].contains(says), "{filters}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_rounded_down_only_where_their_bytes_hold_it() {
+        for (precision, width, holds) in
+            [(2, 30, true), (2, 31, false), (4, 22_770, true), (4, 22_771, false), (38, u32::MAX, true)]
+        {
+            assert_eq!(holds_truncated(precision, width), holds, "{precision} {width}");
+        }
+    }
+}
