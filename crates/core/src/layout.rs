@@ -98,8 +98,9 @@ impl Transform {
         use ColumnType as T;
         let of = |types: &str| Err(format!("it takes {types}"));
         match (self, ty) {
-            (Self::Identity, T::Float | T::Double | T::List(_) | T::Map) => {
-                of("every type but floating-point numbers, lists and maps")
+            // What writes manifests (the iceberg crate, 0.10) has no uuids in them.
+            (Self::Identity, T::Uuid | T::Float | T::Double | T::List(_) | T::Map) => {
+                of("every type but uuids, floating-point numbers, lists and maps")
             }
             (Self::Bucket(_), T::Boolean | T::Float | T::Double | T::List(_) | T::Map) => {
                 of("every type but booleans, floating-point numbers, lists and maps")
@@ -146,6 +147,13 @@ impl Layout {
                     ),
                     why,
                 );
+                continue;
+            }
+            if let Some((what, remedy)) = by.troubles_duckdb(&column.ty) {
+                found.found.push(Finding::warning(
+                    format!("table {} is partitioned by {by}, {what}", schema.table),
+                    format!("leave it as it is where Spark, Trino and their like read the table; else {remedy}"),
+                ));
             }
             let alike = |other: &&PartitionBy| {
                 let same = other.transform == by.transform || other.transform.is_of_time() && by.transform.is_of_time();
@@ -245,6 +253,24 @@ fn has_filter(column: &Column) -> bool {
 }
 
 impl PartitionBy {
+    /// What DuckDB (1.5.5) makes of such partitions that it should not, whatever the rows are, and what to do.
+    fn troubles_duckdb(&self, ty: &ColumnType) -> Option<(&'static str, String)> {
+        match (self.transform, ty) {
+            (Transform::Identity | Transform::Truncate(_), ColumnType::Decimal { .. }) => {
+                let remedy = format!("use bucket(.., {})", quoted(&self.column));
+                Some(("a decimal, and DuckDB (1.5) ends abruptly where it meets such a partition", remedy))
+            }
+            (Transform::Bucket(_), ColumnType::Uuid) => {
+                let what = "and DuckDB (1.5), which hashes uuids in its own way, does not find rows by a single one";
+                Some((
+                    what,
+                    format!("have {} as text (columns: {{{}: {{type: string}}}})", quoted(&self.column), self.column),
+                ))
+            }
+            _ => None,
+        }
+    }
+
     /// `region, day(created_at), bucket(16, id)`. The error says what is wrong.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         split(text)?.into_iter().map(Self::parse).collect()
@@ -410,7 +436,7 @@ impl fmt::Display for SortBy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NativeType, TableMode, TableName};
+    use crate::{NativeType, Severity, TableMode, TableName};
 
     fn listed<T: fmt::Display>(parts: &[T]) -> String {
         parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -500,14 +526,23 @@ mod tests {
         let partition = |text: &str| Layout { partition: PartitionBy::parse_list(text).unwrap(), ..Layout::default() };
         let upsert = |layout: &Layout| findings(layout, TableMode::Upsert);
         assert_eq!(
-            upsert(&partition("bucket(4, id), day(at), ok, truncate(10, id), truncate(30, d)")),
+            upsert(&partition("bucket(4, id), day(at), ok, truncate(10, id), bucket(3, d)")),
             Vec::<String>::new()
         );
+        let layout = partition("truncate(30, d), bucket(4, u)");
+        let warned = layout.findings(&table(
+            &[("u", ColumnType::Uuid), ("d", ColumnType::Decimal { precision: 2, scale: 0 })],
+            TableMode::Upsert,
+        ));
+        assert!(warned.len() == 2 && warned.iter().all(|found| found.severity == Severity::Warning), "{warned:?}");
         for (text, says) in [
             ("idd", "names column idd, which the table does not have: correct it; the table has id, at, x"),
-            ("x", "x cannot partition table public.t, where x is double: it takes every type but floating-point"),
+            (
+                "x",
+                "x cannot partition table public.t, where x is double: it takes every type but uuids, floating-point",
+            ),
             ("bucket(4, ok)", "every type but booleans"),
-            ("list", "every type but floating-point numbers, lists and maps"),
+            ("list", "every type but uuids, floating-point numbers, lists and maps"),
             ("truncate(4, at)", "it takes int, long, decimal"),
             ("truncate(31, d)", "decimals of 2 digits cannot be rounded down by 31"),
             ("year(id)", "it takes date, timestamp"),

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Layout, Result, TableMode, TableName, TableSchema,
+    Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Layout, Result, Severity, TableMode, TableName,
+    TableSchema,
 };
 
 /// What becomes of a value that its column's type in the lake cannot hold.
@@ -164,6 +165,12 @@ impl ValueRules {
     /// What is wrong with the layout that a table of this schema is to have.
     pub fn layout_findings(&self, schema: &TableSchema) -> Vec<Finding> {
         self.table(&schema.table).layout.findings(schema)
+    }
+
+    /// Those of them with which it cannot be had.
+    pub fn layout_errors(&self, schema: &TableSchema) -> Vec<Finding> {
+        let findings = self.layout_findings(schema).into_iter();
+        findings.filter(|finding| finding.severity == Severity::Error).collect()
     }
 
     /// The rule for cells of each column of a schema, in its order.

@@ -59,7 +59,7 @@ impl CatalogTable {
     /// The schema, if every rule holds.
     pub(crate) fn schema(&self, server: &Server) -> std::result::Result<Arc<TableSchema>, Finding> {
         let schema = self.schema_of_any_layout(server)?;
-        server.conversions.rules.layout_findings(&schema).into_iter().next().map_or(Ok(schema), Err)
+        server.conversions.rules.layout_errors(&schema).into_iter().next().map_or(Ok(schema), Err)
     }
 
     /// What is wrong with the layout that the table is to have, where nothing else is wrong with it.

@@ -48,7 +48,7 @@ impl Relation {
     /// The schema, if every rule holds, as the pipeline's rules have it.
     pub(crate) fn schema(&self, rules: &ValueRules) -> std::result::Result<Arc<TableSchema>, Finding> {
         let schema = self.schema_of_any_layout(rules)?;
-        rules.layout_findings(&schema).into_iter().next().map_or(Ok(schema), Err)
+        rules.layout_errors(&schema).into_iter().next().map_or(Ok(schema), Err)
     }
 
     /// What is wrong with the layout that the table is to have, where nothing else is wrong with it.
