@@ -321,8 +321,7 @@ impl SortBy {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let (descending, nulls) = match words.as_slice() {
             ["desc", nulls @ ..] => (true, nulls),
-            ["asc", nulls @ ..] => (false, nulls),
-            nulls => (false, nulls),
+            ["asc", nulls @ ..] | nulls => (false, nulls),
         };
         // As Iceberg's own libraries have it.
         let nulls_first = match nulls {

@@ -85,19 +85,19 @@ impl TableLayout {
         let (lake, stamped) = (source.in_lake(), stamped.map(TableSchema::in_lake));
         let held = placement::held_columns(metadata);
         let fit = fit::fit(&lake, current, stamped.as_deref(), metadata.last_column_id(), &held, onto)?;
-        let (evolved, evolves) = match fit {
+        let (grown, evolves) = match fit {
             Fit::Present => (None, None),
             Fit::Evolved(schema) => (Some(*schema), Some(current.schema_id())),
         };
         let places = match onto {
             Onto::Table => None,
             Onto::Load => {
-                let wanted = StagedPlacement::wanted(target, source, evolved.as_ref().unwrap_or(current), metadata)?;
+                let wanted = StagedPlacement::wanted(target, source, grown.as_ref().unwrap_or(current), metadata)?;
                 Some(wanted).filter(|wanted| !wanted.is_present(metadata))
             }
         };
         // Under the numbers that all of it will have.
-        let (metadata, _) = placement::moved(&source.table, metadata, evolved, places.as_ref())?;
+        let (metadata, _) = placement::moved(&source.table, metadata, grown, places.as_ref())?;
         let schema = Arc::clone(metadata.current_schema());
         let arrow = schema::arrow_schema(&lake, &schema)?;
         let (key_arrow, key_ids) = schema::arrow_key_schema(source, &schema)?;

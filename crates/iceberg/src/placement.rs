@@ -130,7 +130,7 @@ pub(crate) fn moved(
     if schema.is_none() && placement.is_none() {
         return Ok((metadata.clone(), Vec::new()));
     }
-    let build = || {
+    let result = || {
         let mut builder = metadata.clone().into_builder(None);
         if let Some(schema) = schema {
             builder = builder.add_current_schema(schema)?;
@@ -140,7 +140,7 @@ pub(crate) fn moved(
         }
         builder.build()
     };
-    let built = build()
+    let built = result()
         .map_err(|e| iceberg_bug(format!("table {table}: its schema in the lake cannot become the source's"), e))?;
     let (mut metadata, mut updates) = (built.metadata, built.changes);
     if placement.is_some() {
@@ -217,7 +217,10 @@ fn partition_name(column: &str, transform: calve_core::Transform, taken: &[Strin
     };
     let name = format!("{start}{plain}_{end}");
     let is_free = |name: &String| !taken.contains(name) && schema.field_by_name(name).is_none();
-    std::iter::once(name.clone()).chain((2..).map(|n| format!("{name}_{n}"))).find(is_free).unwrap_or(name)
+    // One of so many is free, since there are fewer others.
+    let others = taken.len() + schema.as_struct().fields().len();
+    let numbered = (2..others + 3).map(|number| format!("{name}_{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or(name)
 }
 
 fn of_iceberg(transform: calve_core::Transform) -> Transform {

@@ -303,13 +303,11 @@ impl TableSelection {
 
     /// How a table is to lie in the lake; `all` is what is said of the files of all tables.
     pub(crate) fn layout(&self, table: &TableName, all: &Files) -> (Arc<Layout>, Files) {
-        match self.include.iter().find(|selected| selected.pattern.matches(table)) {
-            Some(selected) => (Arc::clone(&selected.rules.layout), selected.files.clone()),
-            None => {
-                let layout = Layout { bloom_filters: all.bloom_filters.clone(), ..Layout::default() };
-                (Arc::new(layout), all.clone())
-            }
+        if let Some(selected) = self.include.iter().find(|selected| selected.pattern.matches(table)) {
+            return (Arc::clone(&selected.rules.layout), selected.files.clone());
         }
+        let layout = Layout { bloom_filters: all.bloom_filters.clone(), ..Layout::default() };
+        (Arc::new(layout), all.clone())
     }
 
     /// Every selected one of `tables` with its target, and what is wrong with the selection: two tables of one target, an

@@ -71,14 +71,13 @@ impl Partitioning {
         for row in 0..count {
             let at = row as usize;
             let key = cells.key(at);
-            let place = match places.get(key) {
-                Some(place) => *place,
-                None => {
-                    let place = groups.len();
-                    places.insert(key.to_vec(), place);
-                    groups.push(Group { partition: self.partition(&values, at)?, rows: Vec::new() });
-                    place
-                }
+            let place = if let Some(place) = places.get(key) {
+                *place
+            } else {
+                let place = groups.len();
+                places.insert(key.to_vec(), place);
+                groups.push(Group { partition: self.partition(&values, at)?, rows: Vec::new() });
+                place
             };
             groups[place].rows.push(row);
         }

@@ -78,7 +78,7 @@ impl Parted {
     async fn write(&self, schema: &Arc<TableSchema>, rows: Vec<ArrayRef>, deletes: &[i64]) -> Result<Written> {
         let deletes: ArrayRef = Arc::new(Int64Array::from(deletes.to_vec()));
         let (schema, rows, deletes) = (Arc::clone(schema), batch_of(rows), batch_of(vec![deletes]));
-        let job = move || Ok(DeltaBatch { schema, replace: false, rows, incomplete: None, deletes });
+        let job = move || Ok(DeltaBatch { schema, replace: false, rows, incomplete: None, deletes, retire: None });
         self.lake.write(&table(), Box::new(job), Onto::Table, &Ground::default()).await
     }
 
@@ -241,13 +241,16 @@ async fn deletes_lie_in_the_partition_that_their_key_tells() {
     assert_eq!(parted.rows(&schema()).await, BTreeMap::new());
 }
 
+/// A table's `partition`, `sort` and Bloom filters, the spec that it has then, and rows of its partitions.
+type Step = (&'static str, &'static str, BloomFilters, i32, &'static [(&'static str, u64)]);
+
 /// What the configuration says of it counts when the table is read again.
 #[tokio::test]
 async fn a_load_gives_the_table_its_new_layout() {
     let scratch = Scratch::new();
     let mut parted = Parted::create(scratch.settings()).await;
     parted.put(&[(1, Some("a"), 1), (2, Some("b"), 2)], &[]).await;
-    let steps: [(&str, &str, BloomFilters, i32, &[(&str, u64)]); 5] = [
+    let steps: [Step; 5] = [
         ("city", "", BloomFilters::Key, 1, &[("city_identity=a", 2), ("city_identity=null", 1)]),
         ("bucket(1, n)", "n", BloomFilters::Columns(vec!["city".into()]), 2, &[("n_bucket=0", 3)]),
         ("bucket(1, n)", "n desc", BloomFilters::None, 2, &[("n_bucket=0", 3)]),
@@ -445,7 +448,7 @@ async fn what_others_did_to_the_partitions_is_named() {
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         let error = parted.lake.start_load(schema()).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-        parted.update(vec![TableUpdate::SetDefaultSpec { spec_id: if default == 2 { 0 } else { 1 } }]).await;
+        parted.update(vec![TableUpdate::SetDefaultSpec { spec_id: i32::from(default != 2) }]).await;
     }
     parted.try_commit(kept, &schema()).await.unwrap();
     assert_eq!(parted.rows(&schema()).await, rows_of(&[(2, Some("b"))]));

@@ -143,7 +143,7 @@ pub(crate) fn write_batch(
 }
 
 /// Writes rows of a table that keeps deleted ones, as deleted at this time where they were not yet.
-fn retire(at: i64, mut columns: Vec<ArrayRef>, rows: &mut FileSeries) -> Result<()> {
+fn retire(at: i64, mut columns: Vec<ArrayRef>, rows: &mut PartitionedFiles) -> Result<()> {
     let Some(before) = columns.pop() else { return Ok(()) };
     let before = before.as_primitive::<TimestampMicrosecondType>();
     columns.push(TableSchema::deleted_cells(before.iter().map(|before| before.or(Some(at)))));

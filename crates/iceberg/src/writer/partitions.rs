@@ -91,18 +91,17 @@ impl PartitionedFiles {
 
     /// The series of a partition, which is the last one then.
     fn series(&mut self, partition: Struct) -> Result<&mut FileSeries> {
-        let series = match self.open.iter().position(|(of, _)| *of == partition) {
-            Some(place) => self.open.remove(place),
-            None => {
-                if self.open.len() >= MOST_OPEN {
-                    let (_, mut oldest) = self.open.remove(0);
-                    oldest.end()?;
-                    self.complete.push(oldest);
-                }
-                let (layout, naming) = (Arc::clone(&self.layout), Arc::clone(&self.naming));
-                let series = FileSeries::new(layout, naming, self.content, partition.clone())?;
-                (partition, series)
+        let series = if let Some(place) = self.open.iter().position(|(of, _)| *of == partition) {
+            self.open.remove(place)
+        } else {
+            if self.open.len() >= MOST_OPEN {
+                let (_, mut oldest) = self.open.remove(0);
+                oldest.end()?;
+                self.complete.push(oldest);
             }
+            let (layout, naming) = (Arc::clone(&self.layout), Arc::clone(&self.naming));
+            let series = FileSeries::new(layout, naming, self.content, partition.clone())?;
+            (partition, series)
         };
         self.open.push(series);
         let place = self.open.len() - 1;
