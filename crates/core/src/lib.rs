@@ -14,6 +14,7 @@ mod key;
 mod key_text;
 mod lake;
 mod layout;
+mod layout_text;
 mod mode;
 mod position;
 mod positions;
