@@ -293,8 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_comes_twice_is_refused() {
-        assert!(asked(&[(1, "a"), (2, "a"), (1, "b")]).is_some());
-        assert!(asked(&[(1, "a"), (2, "a"), (1, "a")]).is_none());
+    fn a_key_that_comes_twice_tells_of_its_equal() {
+        let asked = asked(&[(1, "a"), (2, "a"), (1, "b"), (1, "a"), (1, "a")]).unwrap();
+        assert_eq!((asked.len(), asked.are_told_by_others()), (3, vec![true, false, false, true, false]));
+        assert_eq!((asked.equal(4), asked.equal(3), asked.equal(0)), (Some(3), Some(0), None));
+        assert_eq!((asked.equal(1), asked.equal(2)), (None, None));
     }
 }
