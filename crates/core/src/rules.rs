@@ -9,7 +9,10 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Result, TableMode, TableName, TableSchema};
+use crate::{
+    Column, ColumnBuffer, ColumnSelection, ColumnType, Error, ErrorKind, Excerpt, Finding, MaskKey, Result, TableMode,
+    TableName, TableSchema,
+};
 
 /// What becomes of a value that its column's type in the lake cannot hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct ColumnRules {
     pub on_unrepresentable: Option<OnUnrepresentable>,
     /// Its type in the lake; None: the one that belongs to the source's.
     pub ty: Option<ColumnType>,
+    /// The lake gets digests of its values, as text.
+    pub mask: bool,
 }
 
 /// What was chosen for one table.
@@ -69,6 +74,12 @@ pub struct TableRules {
     pub columns: BTreeMap<String, ColumnRules>,
     /// What the table in the lake shall hold.
     pub mode: TableMode,
+    /// Which columns the lake shall get.
+    pub selection: ColumnSelection,
+    /// The condition that its rows shall be chosen by, which can be read.
+    pub filter: Option<String>,
+    /// The salt of digests, where there is one.
+    pub mask: Option<MaskKey>,
     /// The rules were written for this table and no other, so that a column it does not have is a mistake.
     pub of_this_table: bool,
 }
@@ -87,9 +98,10 @@ impl TableRules {
         self.policy(column, in_key) == OnUnrepresentable::Null
     }
 
-    /// The type that was chosen for a column.
+    /// The type that was chosen for a column: text for one that has a mask.
     pub fn column_type(&self, column: &str) -> Option<&ColumnType> {
-        self.columns.get(column)?.ty.as_ref()
+        let rules = self.columns.get(column)?;
+        if rules.mask { Some(&ColumnType::String) } else { rules.ty.as_ref() }
     }
 
     /// What is wrong with the rules for a table of these columns, each with whether it is one of the key.
@@ -185,6 +197,10 @@ impl ValueRules {
         let rules = self.table(&schema.table);
         let unapplied = |column: &Column| {
             let wanted = rules.column_type(&column.name).filter(|wanted| **wanted != column.ty)?;
+            // Of a mask more is said elsewhere, and of what the lake has not nothing.
+            if column.usage.is_left_out() || !rules.usage(&column.name).is_values() {
+                return None;
+            }
             Some((column.name.clone(), wanted.clone()))
         };
         schema.columns.iter().filter_map(unapplied).collect()
@@ -193,7 +209,8 @@ impl ValueRules {
     /// Refuses rules that the tables cannot have.
     ///
     /// # Errors
-    /// Of kind [`ErrorKind::Config`], where a column of a key is to become NULL or another value.
+    /// Of kind [`ErrorKind::Config`], where a column of a key is to become NULL or another value, or there is not the salt that digests
+    /// of a table were made with.
     pub fn check<'a>(&self, schemas: impl Iterator<Item = &'a TableSchema>) -> Result<()> {
         for schema in schemas {
             let rules = TableRules { of_this_table: false, ..self.table(&schema.table) };
@@ -202,6 +219,7 @@ impl ValueRules {
             if let Some(finding) = rules.findings(&schema.table, &columns.collect::<Vec<_>>()).first() {
                 return Err(Error::new(ErrorKind::Config, finding.to_string()));
             }
+            Excerpt::of(schema, self)?;
         }
         Ok(())
     }
@@ -283,12 +301,14 @@ mod tests {
             ty: ColumnType::Date,
             nullable,
             native: NativeType::new(0, -1, "date"),
+            usage: crate::ColumnUse::Values,
         };
         TableSchema {
             table: TableName::new("d", "t"),
             native_id: 0,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: crate::TableMode::default(),
             columns: columns.iter().map(column).collect(),
             key: vec![0],
@@ -296,12 +316,12 @@ mod tests {
     }
 
     fn rules() -> TableRules {
-        let column = |on_unrepresentable| ColumnRules { on_unrepresentable, ty: None };
+        let column = |on_unrepresentable| ColumnRules { on_unrepresentable, ..ColumnRules::default() };
         TableRules {
             on_unrepresentable: OnUnrepresentable::Null,
             columns: [("b".to_owned(), column(Some(OnUnrepresentable::Clamp))), ("c".to_owned(), column(None))].into(),
-            mode: TableMode::Upsert,
             of_this_table: true,
+            ..TableRules::default()
         }
     }
 
