@@ -11,6 +11,7 @@ pub mod crash;
 pub mod directory;
 pub mod foreign;
 pub mod lake;
+pub mod masks;
 pub mod migrate;
 pub mod pipeline;
 pub mod random;

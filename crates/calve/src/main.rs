@@ -41,7 +41,7 @@ async fn dispatch(command: Command) -> calve_core::Result<Ending> {
         Command::Run { options, once } => command::run(options.into_given().settings()?, once).await,
         Command::Reload { tables, all, config, flags } => {
             let settings = flags.into_given(config).settings_or_recorded()?;
-            command::reload(settings, (!all).then_some(tables.as_slice())).await
+            Box::pin(command::reload(settings, (!all).then_some(tables.as_slice()))).await
         }
         Command::Check { options } => command::check(options.into_given().settings_or_recorded()?).await,
         Command::Status { options, json } => command::status(options.into_given().settings_or_recorded()?, json).await,

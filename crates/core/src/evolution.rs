@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Column, ColumnType, StopReason, TableSchema};
+use crate::{Column, ColumnType, Condition, StopReason, TableSchema};
 
 /// A table's schema became another one in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +67,10 @@ impl TableSchema {
         if self.native_id != next.native_id {
             return ReadAgain("the table was dropped and created again".to_owned());
         }
+        if let Some(why) = self.excerpt_changed(next) {
+            return ReadAgain(why);
+        }
+        let next = &*next.kept();
         let same_key = self.key.len() == next.key.len()
             && self.key_columns().zip(next.key_columns()).all(|(a, b)| a.is_same_as(b) && a.ty == b.ty);
         if !same_key {
@@ -102,6 +106,40 @@ impl TableSchema {
         }
         Kept
     }
+
+    /// Why the lake's rows are no excerpt of the source's any more, where `next` has it that way.
+    fn excerpt_changed(&self, next: &Self) -> Option<String> {
+        for column in &next.kept().columns {
+            let name = &column.name;
+            match self.counterpart(column) {
+                Some(before) if before.usage == column.usage => {}
+                Some(before) if before.usage.is_left_out() => {
+                    return Some(format!(
+                        "column \"{name}\" was left out as \"{}\", and rows that were there have a value in it",
+                        before.name
+                    ));
+                }
+                Some(before) => {
+                    let what = if column.usage.is_values() { "has no mask" } else { "has a mask" };
+                    return Some(format!("column \"{name}\", which was \"{}\", {what} under that name", before.name));
+                }
+                None => {}
+            }
+        }
+        let condition: Condition = next.filter.as_ref()?.parse().ok()?;
+        condition.columns().into_iter().find_map(|name| {
+            let before = self.columns.iter().find(|column| column.name == name)?;
+            let what = match next.counterpart(before) {
+                None => "was dropped".to_owned(),
+                Some(now) if now.name != name => format!("was renamed to \"{}\"", now.name),
+                Some(now) if now.ty != before.ty || !now.usage.is_values() => {
+                    format!("changed from {} to {}", before.native.name, now.native.name)
+                }
+                Some(_) => return None,
+            };
+            Some(format!("column \"{name}\", by which 'where' chooses rows, {what}; correct 'where' first"))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +154,7 @@ mod tests {
             ty: ty.clone(),
             nullable: *nullable,
             native: NativeType::new(1, -1, format!("{ty:?}")),
+            usage: crate::ColumnUse::Values,
         };
         let columns = columns.iter().map(column).collect();
         TableSchema {
@@ -123,6 +162,7 @@ mod tests {
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: crate::TableMode::default(),
             columns,
             key: key.to_vec(),

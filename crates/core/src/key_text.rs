@@ -218,6 +218,7 @@ mod tests {
             ty: ty.clone(),
             nullable: false,
             native: NativeType::new(0, 0, ""),
+            usage: crate::ColumnUse::Values,
         });
         let (columns, key) = (columns.collect(), (0..cells.len()).collect());
         let schema = Arc::new(TableSchema {
@@ -225,6 +226,7 @@ mod tests {
             native_id: 0,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: crate::TableMode::default(),
             columns,
             key,

@@ -8,8 +8,8 @@ use arrow_buffer::BooleanBuffer;
 use async_trait::async_trait;
 
 use crate::{
-    CheckpointId, CompleteTo, MemberDigest, Position, Result, RowBuffer, StagedDelta, Stamp, StopMark, StopReason,
-    TableName, TableSchema,
+    CheckpointId, CompleteTo, Excerpt, MemberDigest, Position, Result, RowBuffer, RowFilter, StagedDelta, Stamp,
+    StopMark, StopReason, TableName, TableSchema,
 };
 
 /// Folded changes of one table, ready to be written: at most one row and one delete a key.
@@ -50,6 +50,8 @@ pub struct IncompleteRows {
     /// For each column of `rows`: which of them lack its cell; None where none does. Each row lacks one at least, and none
     /// of the key.
     pub missing: Vec<Option<BooleanBuffer>>,
+    /// Which of the rows are put, once they have all of their cells; None: all.
+    pub filter: Option<RowFilter>,
 }
 
 /// A table as its rows were before a batch, for cells that the batch lacks.
@@ -95,8 +97,9 @@ pub trait DeltaWriter: Send + Sync {
     /// the error is a [`Retry`](crate::ErrorKind::Retry).
     async fn write(&self, table: &TableName, job: EncodeJob, onto: Onto, ground: &Ground) -> Result<Written>;
 
-    /// Starts an append-only write of a whole table under `schema`, which may differ from the table's present one.
-    async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>>;
+    /// Starts an append-only write of a whole table under `schema`, which may differ from the table's present one. Of its rows the
+    /// excerpt is written.
+    async fn start_load(&self, schema: Arc<TableSchema>, excerpt: Excerpt) -> Result<Box<dyn LoadWriter>>;
 
     /// Removes files that no commit request was ever sent for.
     async fn discard(&self, deltas: &[StagedDelta]);

@@ -271,7 +271,7 @@ impl PartitionBy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NativeType, Severity, TableMode, TableName};
+    use crate::{ColumnUse, NativeType, Severity, TableMode, TableName};
 
     fn table(columns: &[(&str, ColumnType)], mode: TableMode) -> TableSchema {
         let column = |(name, ty): &(&str, ColumnType)| Column {
@@ -280,6 +280,7 @@ mod tests {
             ty: ty.clone(),
             nullable: false,
             native: NativeType::new(0, -1, "native"),
+            usage: ColumnUse::Values,
         };
         TableSchema {
             table: TableName::new("public", "t"),
@@ -287,6 +288,7 @@ mod tests {
             character_set: None,
             left_out: Vec::new(),
             mode,
+            filter: None,
             columns: columns.iter().map(column).collect(),
             key: vec![0],
         }

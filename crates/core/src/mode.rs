@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray, new_null_array};
 use serde::{Deserialize, Serialize};
 
-use crate::{Column, ColumnType, NativeType, TableSchema};
+use crate::{Column, ColumnType, ColumnUse, NativeType, TableSchema};
 
 /// What a table in the lake holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -201,25 +201,27 @@ impl TableSchema {
         self.key.iter().enumerate().map(move |(place, column)| if in_full { *column } else { place })
     }
 
-    /// As the table is in the lake: with the columns of its mode. A log has no key, and each of its columns is optional: a change
+    /// As the table is in the lake: without the columns that are left out, with those of its mode. A log has no key, and each of its columns is optional: a change
     /// says of a row what the source's log does.
     pub fn in_lake(&self) -> Cow<'_, Self> {
+        let kept = self.kept();
         if self.mode.is_upsert() {
-            return Cow::Borrowed(self);
+            return kept;
         }
         let keeps_log = self.keeps_log();
         let source =
-            self.columns.iter().map(|column| Column { nullable: column.nullable || keeps_log, ..column.clone() });
+            kept.columns.iter().map(|column| Column { nullable: column.nullable || keeps_log, ..column.clone() });
         let added = self.mode.added().iter().rev().zip(0_u32..).map(|((name, ty), place)| Column {
             id: u32::MAX - place,
             name: (*name).to_owned(),
             ty: ty.clone(),
             nullable: place < 3,
             native: NativeType::new(0, -1, "calve"),
+            usage: ColumnUse::Values,
         });
         let mut added: Vec<Column> = added.collect();
         added.reverse();
-        let key = if keeps_log { Vec::new() } else { self.key.clone() };
+        let key = if keeps_log { Vec::new() } else { kept.key.clone() };
         Cow::Owned(Self { columns: source.chain(added).collect(), key, ..self.clone() })
     }
 
@@ -311,12 +313,14 @@ mod tests {
             ty: ColumnType::Int,
             nullable: false,
             native: NativeType::new(1, -1, "int"),
+            usage: crate::ColumnUse::Values,
         };
         let schema = TableSchema {
             table: crate::TableName::new("shop", "t"),
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: TableMode::Upsert,
             columns: vec![column("id")],
             key: vec![0],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{ColumnBuffer, LogEntries, Origin, Substitute, TableSchema, Values, encode_key};
+use crate::{Column, ColumnBuffer, ColumnType, LogEntries, Origin, Substitute, TableSchema, Values, encode_key};
 
 /// What one entry of a [`RowBuffer`] did to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +93,7 @@ pub struct Unchanged {
 /// A decoder appends the cells of the new image to [`image`](Self::image) and those of the old key to
 /// [`old`](Self::old), then calls [`finish_row`](Self::finish_row); a row that fails half-way is taken back with
 /// [`discard_row`](Self::discard_row). `images` is columns of the full row, `old` those that are kept of the row before
-/// ([`TableSchema::old_columns`]): the key, or of a table that keeps a log all.
+/// ([`TableSchema::old_columns`]): the key, or of a table that keeps a log all. Of columns that are left out nothing is appended.
 #[derive(Debug)]
 pub struct RowBuffer {
     schema: Arc<TableSchema>,
@@ -102,6 +102,10 @@ pub struct RowBuffer {
     old: Vec<ColumnBuffer>,
     /// Ascending.
     unchanged: Vec<Unchanged>,
+    /// Columns among the images, and among the rows before, of which nothing is kept.
+    left_out: Arc<LeftOut>,
+    /// Rows before may lack cells beside the key's, which are NULL then.
+    old_in_part: bool,
     end: Mark,
     /// Of the entry that is not finished.
     substituted: Substituted,
@@ -122,7 +126,14 @@ const LOGGED_TRANSACTION: usize = 192;
 #[derive(Clone, Debug)]
 struct RowSize {
     width: usize,
-    varying: Vec<usize>,
+    varying: Box<[usize]>,
+}
+
+/// Places of columns of which nothing is kept.
+#[derive(Debug)]
+struct LeftOut {
+    images: Vec<usize>,
+    old: Vec<usize>,
 }
 
 impl RowSize {
@@ -137,19 +148,43 @@ impl RowSize {
     }
 }
 
+/// Where cells of a column go. One that is left out has none; NULL, a bit each, keeps its place.
+fn column_buffer(column: &Column) -> ColumnBuffer {
+    ColumnBuffer::new(if column.usage.is_left_out() { ColumnType::Boolean } else { column.ty.clone() })
+}
+
 impl RowBuffer {
     /// An empty buffer for rows of this schema.
     pub fn new(schema: Arc<TableSchema>) -> Self {
-        let images: Vec<_> = schema.columns.iter().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
-        let old = schema.old_columns().into_iter().map(|at| ColumnBuffer::new(schema.columns[at].ty.clone()));
-        let old: Vec<_> = old.collect();
+        let (columns, before) = (schema.columns.iter(), schema.old_columns());
+        let images: Vec<_> = columns.clone().map(column_buffer).collect();
+        let old: Vec<_> = before.iter().map(|at| column_buffer(&schema.columns[*at])).collect();
+        let is_left_out = |column: &Column| column.usage.is_left_out();
+        let left_out = columns.enumerate().filter(|(_, column)| is_left_out(column)).map(|(at, _)| at).collect();
+        let before = before.iter().enumerate().filter(|(_, at)| is_left_out(&schema.columns[**at]));
+        let left_out = Arc::new(LeftOut { images: left_out, old: before.map(|(place, _)| place).collect() });
         let (image_size, old_size) = (RowSize::new(&images), RowSize::new(&old));
         let (end, substituted) = (Mark::default(), Substituted::default());
         let (ops, unchanged) = (Vec::new(), Vec::new());
         let log = LogEntries::default();
         let rows_an_entry = usize::from(schema.keeps_log()) + usize::from(schema.keeps_preimages());
         let logged = rows_an_entry * LOGGED_ROW;
-        Self { schema, ops, images, old, unchanged, end, substituted, image_size, old_size, log, logged }
+        let old_in_part = false;
+        Self {
+            schema,
+            ops,
+            images,
+            old,
+            unchanged,
+            left_out,
+            old_in_part,
+            end,
+            substituted,
+            image_size,
+            old_size,
+            log,
+            logged,
+        }
     }
 
     /// The schema all rows have.
@@ -207,6 +242,12 @@ impl RowBuffer {
         end.ops += 1;
         end.images += usize::from(op.has_image());
         end.old_keys += usize::from(op.has_old_key());
+        if op.has_image() {
+            self.left_out.images.iter().for_each(|&at| self.images[at].push_null());
+        }
+        if op.has_old_key() {
+            self.left_out.old.iter().for_each(|&at| self.old[at].push_null());
+        }
         assert!(
             self.images.iter().all(|c| c.len() == end.images) && self.old.iter().all(|c| c.len() == end.old_keys),
             "a row of {} was finished with cells missing or left over",
@@ -222,6 +263,16 @@ impl RowBuffer {
         self.ops.push(op);
         end.substituted.add(std::mem::take(&mut self.substituted));
         self.end = end;
+    }
+
+    /// The log has of some row before a change no more than its key: the other cells, which are NULL, say nothing.
+    pub fn note_old_in_part(&mut self) {
+        self.old_in_part = true;
+    }
+
+    /// Whether NULL in a row before, beside its key, may say nothing.
+    pub fn is_old_in_part(&self) -> bool {
+        self.old_in_part
     }
 
     /// The source had values for cells of the present entry that the lake cannot hold, and others were appended instead, as
@@ -308,6 +359,8 @@ impl RowBuffer {
             images: self.images.iter_mut().map(|column| column.split_off(mark.images)).collect(),
             old: self.old.iter_mut().map(|column| column.split_off(mark.old_keys)).collect(),
             unchanged,
+            left_out: Arc::clone(&self.left_out),
+            old_in_part: self.old_in_part,
             end,
             substituted: std::mem::take(&mut self.substituted),
             image_size: self.image_size.clone(),

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Column, ColumnBuffer, ColumnType, Error, ErrorKind, Finding, Layout, Result, Severity, TableMode, TableName,
-    TableSchema,
+    Column, ColumnBuffer, ColumnSelection, ColumnType, Error, ErrorKind, Excerpt, Finding, Layout, MaskKey, Result,
+    Severity, TableMode, TableName, TableSchema,
 };
 
 /// What becomes of a value that its column's type in the lake cannot hold.
@@ -61,6 +61,8 @@ pub struct ColumnRules {
     pub on_unrepresentable: Option<OnUnrepresentable>,
     /// Its type in the lake; None: the one that belongs to the source's.
     pub ty: Option<ColumnType>,
+    /// The lake gets digests of its values, as text.
+    pub mask: bool,
 }
 
 /// What was chosen for one table.
@@ -74,6 +76,12 @@ pub struct TableRules {
     pub mode: TableMode,
     /// How its rows shall lie there.
     pub layout: Arc<Layout>,
+    /// Which columns the lake shall get.
+    pub selection: ColumnSelection,
+    /// The condition that its rows shall be chosen by, which can be read.
+    pub filter: Option<String>,
+    /// The salt of digests, where there is one.
+    pub mask: Option<MaskKey>,
     /// The rules were written for this table and no other, so that a column it does not have is a mistake.
     pub of_this_table: bool,
 }
@@ -92,9 +100,10 @@ impl TableRules {
         self.policy(column, in_key) == OnUnrepresentable::Null
     }
 
-    /// The type that was chosen for a column.
+    /// The type that was chosen for a column: text for one that has a mask.
     pub fn column_type(&self, column: &str) -> Option<&ColumnType> {
-        self.columns.get(column)?.ty.as_ref()
+        let rules = self.columns.get(column)?;
+        if rules.mask { Some(&ColumnType::String) } else { rules.ty.as_ref() }
     }
 
     /// What is wrong with the rules for a table of these columns, each with whether it is one of the key.
@@ -209,6 +218,10 @@ impl ValueRules {
         let rules = self.table(&schema.table);
         let unapplied = |column: &Column| {
             let wanted = rules.column_type(&column.name).filter(|wanted| **wanted != column.ty)?;
+            // Of a mask more is said elsewhere, and of what the lake has not nothing.
+            if column.usage.is_left_out() || !rules.usage(&column.name).is_values() {
+                return None;
+            }
             Some((column.name.clone(), wanted.clone()))
         };
         schema.columns.iter().filter_map(unapplied).collect()
@@ -217,7 +230,8 @@ impl ValueRules {
     /// Refuses rules that the tables cannot have.
     ///
     /// # Errors
-    /// Of kind [`ErrorKind::Config`], where a column of a key is to become NULL or another value.
+    /// Of kind [`ErrorKind::Config`], where a column of a key is to become NULL or another value, or there is not the salt that digests
+    /// of a table were made with.
     pub fn check<'a>(&self, schemas: impl Iterator<Item = &'a TableSchema>) -> Result<()> {
         for schema in schemas {
             let rules = TableRules { of_this_table: false, ..self.table(&schema.table) };
@@ -226,6 +240,7 @@ impl ValueRules {
             if let Some(finding) = rules.findings(&schema.table, &columns.collect::<Vec<_>>()).first() {
                 return Err(Error::new(ErrorKind::Config, finding.to_string()));
             }
+            Excerpt::of(schema, self)?;
         }
         Ok(())
     }
@@ -307,12 +322,14 @@ mod tests {
             ty: ColumnType::Date,
             nullable,
             native: NativeType::new(0, -1, "date"),
+            usage: crate::ColumnUse::Values,
         };
         TableSchema {
             table: TableName::new("d", "t"),
             native_id: 0,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: crate::TableMode::default(),
             columns: columns.iter().map(column).collect(),
             key: vec![0],
@@ -320,13 +337,12 @@ mod tests {
     }
 
     fn rules() -> TableRules {
-        let column = |on_unrepresentable| ColumnRules { on_unrepresentable, ty: None };
+        let column = |on_unrepresentable| ColumnRules { on_unrepresentable, ..ColumnRules::default() };
         TableRules {
             on_unrepresentable: OnUnrepresentable::Null,
             columns: [("b".to_owned(), column(Some(OnUnrepresentable::Clamp))), ("c".to_owned(), column(None))].into(),
-            mode: TableMode::Upsert,
             of_this_table: true,
-            layout: Arc::default(),
+            ..TableRules::default()
         }
     }
 

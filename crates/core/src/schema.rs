@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde::{Deserialize, Serialize};
 
-use crate::TableMode;
+use crate::{ColumnUse, TableMode};
 
 /// A table of the source, by schema (namespace, database) and name, both exactly as the source stores them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -210,6 +210,9 @@ pub struct Column {
     pub nullable: bool,
     /// In the source.
     pub native: NativeType,
+    /// What the lake gets of it.
+    #[serde(default, skip_serializing_if = "ColumnUse::is_values")]
+    pub usage: ColumnUse,
 }
 
 /// The shape of a source table from some position on.
@@ -230,6 +233,9 @@ pub struct TableSchema {
     /// What the table in the lake holds.
     #[serde(default, skip_serializing_if = "TableMode::is_upsert")]
     pub mode: TableMode,
+    /// The condition that the lake's rows are chosen by, as it was written; None: it has all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
     /// In the source's order, at least one.
     pub columns: Vec<Column>,
     /// Indexes into `columns` of the replica identity, in its own order; empty where the table has none.

@@ -81,6 +81,18 @@ impl StopReason {
         }
     }
 
+    /// The stop of a table whose 'where' an update's row comes to satisfy, or may, though values that it left alone are nowhere.
+    pub fn unchanged_values_of_new_row(table: &TableName, key: &str) -> Self {
+        Self {
+            state: "unchanged value".into(),
+            detail: format!(
+                "an update brought the row with {key} into what 'where' selects, and left large values of it as they were, which neither \
+                 the log nor the lake has"
+            ),
+            remedy: format!("ALTER TABLE {table} REPLICA IDENTITY FULL, then run `calve reload {table}`"),
+        }
+    }
+
     /// The stop of a table in which an update's row is not found, by its key as people read it, though the values that the update
     /// left alone are nowhere else.
     pub fn row_missing(table: &TableName, key: &str) -> Self {

@@ -39,6 +39,7 @@ fn schema() -> Arc<TableSchema> {
         ty: ty.clone(),
         nullable: index != 0,
         native: NativeType::new(0, -1, ""),
+        usage: calve_core::ColumnUse::Values,
     };
     let columns = TYPES.iter().enumerate().map(column).collect();
     Arc::new(TableSchema {
@@ -46,6 +47,7 @@ fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns,
         key: vec![0],
@@ -282,12 +284,14 @@ fn keys_are_equal_only_when_they_are_the_same() {
         ty: ColumnType::String,
         nullable: false,
         native: NativeType::new(25, -1, "text"),
+        usage: calve_core::ColumnUse::Values,
     });
     let schema = Arc::new(TableSchema {
         table: TableName::new("s", "t"),
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: columns.into(),
         key: vec![1, 0],

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use calve_core::{
-    DeltaWriter, EncodeJob, Error, Ground, Onto, Result, RowBuffer, StagedDelta, Substituted, TableIndex, TableName,
-    TableSchema, Written,
+    DeltaWriter, EncodeJob, Error, Excerpt, Ground, Onto, Result, RowBuffer, StagedDelta, Substituted, TableIndex,
+    TableName, TableSchema, ValueRules, Written,
 };
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -54,19 +54,23 @@ pub(crate) struct Stager<'a> {
     /// Tables encoded side by side.
     pub(crate) parallelism: usize,
     pub(crate) rules: Rules,
+    /// What was chosen for the values of tables.
+    pub(crate) values: &'a ValueRules,
 }
 
 impl<'a> Stager<'a> {
     /// Encodes tables side by side, each in its manner.
     pub(crate) fn stage(&self, tables: Vec<TableRows>, manners: &[Manner]) -> BoxFuture<'a, Result<StagedTables>> {
-        let (writer, rules) = (self.writer, self.rules);
+        let (writer, rules, values) = (self.writer, self.rules, self.values);
         let manner = |index: TableIndex| &manners[index.0];
         let jobs = tables.into_iter().filter(|(index, _)| !manner(*index).stopped).map(|(index, rows)| {
             let (Manner { onto, inserts, ground, .. }, names) = (manner(index), Arc::clone(&self.names));
             let (onto, inserts, ground) = (*onto, *inserts, ground.clone());
             async move {
                 let (substituted, changes) = (rows.substituted(), rows.next_number().saturating_sub(1));
-                let written = writer.write(&names[index.0], encode_job(rows, inserts, rules), onto, &ground).await?;
+                let excerpt = Excerpt::of(rows.schema(), values)?;
+                let job = encode_job(rows, inserts, excerpt, rules);
+                let written = writer.write(&names[index.0], job, onto, &ground).await?;
                 Ok::<_, Error>((index, counted(written, substituted, changes)))
             }
         });
@@ -85,11 +89,21 @@ fn counted(written: Written, substituted: Substituted, changes: u64) -> Written 
 }
 
 /// What is put on a load that is of no one position becomes part of it, be the table a log or not.
-fn encode_job(rows: RowBuffer, inserts: Inserts, rules: Rules) -> EncodeJob {
+fn encode_job(rows: RowBuffer, inserts: Inserts, excerpt: Excerpt, rules: Rules) -> EncodeJob {
     let folds = inserts == Inserts::MayExist || !rows.schema().keeps_log() || rules.broken(Mutation::FoldedLog);
     let forgets = rows.schema().retires_rows() && rules.broken(Mutation::TruncateForgets);
     let inserts = if forgets { Inserts::MayExist } else { inserts };
-    Box::new(move || if folds { fold(rows, inserts) } else { log(rows) })
+    Box::new(move || {
+        if !folds {
+            return log(rows, &excerpt);
+        }
+        let mut batch = fold(rows, inserts, &excerpt)?;
+        let chosen = excerpt.filter().is_some() && batch.rows.num_rows() == 0;
+        if chosen && rules.broken(Mutation::LeaversStay) {
+            batch.deletes = batch.deletes.slice(0, 0);
+        }
+        Ok(batch)
+    })
 }
 
 /// What the committer is to do next.

@@ -364,7 +364,7 @@ impl Assembler {
     fn refusal(&self, table: TableIndex, change: &SchemaChange) -> Option<String> {
         let slot = &self.slots[table.0];
         // Files of both would be staged before either schema is the table's, and could give their new columns the same id.
-        let adds = change.schema.columns.iter().any(|column| slot.schema.counterpart(column).is_none());
+        let adds = change.schema.kept().columns.iter().any(|column| slot.schema.counterpart(column).is_none());
         if slot.before.is_some() && adds {
             return Some("columns were added to it in two steps within a transaction".to_owned());
         }

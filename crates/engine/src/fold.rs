@@ -11,6 +11,9 @@
 //!
 //! Cells that an update left alone come from the row's earlier images, as far as these have them (`lineage`); rows for which
 //! that is not all are set apart, with the key that each has in the table.
+//!
+//! Where the lake gets some of the rows only, they are chosen last: a key whose last image is not chosen has no row, and its delete
+//! stands, whatever the row was before.
 
 mod departures;
 mod lineage;
@@ -24,7 +27,7 @@ use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use calve_core::{
-    Column, ColumnBuffer, DeltaBatch, Error, ErrorKind, IncompleteRows, Result, RowBuffer, RowOp, TableSchema,
+    Column, ColumnBuffer, DeltaBatch, Error, ErrorKind, Excerpt, IncompleteRows, Result, RowBuffer, RowOp, TableSchema,
 };
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -117,23 +120,23 @@ fn key_of<'a>(states: &[KeyState], bytes: &'a [u8], index: u32) -> &'a [u8] {
     &bytes[states[at].start..end]
 }
 
-/// Folds the changes of one table. One row and one delete a key at most come out.
-pub fn fold(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
+/// Folds the changes of one table, of which the lake gets the excerpt. One row and one delete a key at most come out.
+pub fn fold(buffer: RowBuffer, inserts: Inserts, excerpt: &Excerpt) -> Result<DeltaBatch> {
     let table = buffer.schema().table.clone();
     // What is put on a load that is of no one position becomes part of it: history begins with the load.
     let departures = Departures::of(&buffer, inserts == Inserts::AreNew);
     let inserts = if departures.is_some() { Inserts::MayExist } else { inserts };
     let folded = if buffer.ops().iter().all(|op| *op == RowOp::Insert) && buffer.keys_ascend() {
-        all_new(buffer, inserts)
+        all_new(buffer, inserts, excerpt)
     } else {
         let (keys, resolved) = last_states(&buffer, inserts, departures.as_ref())?;
-        gather(&keys, &resolved, departures.as_ref(), buffer)
+        gather(&keys, &resolved, departures.as_ref(), buffer, excerpt)
     };
     folded.map_err(|e| Error::with_source(ErrorKind::Bug, format!("changes of {table} could not be folded"), e))
 }
 
 /// Inserts alone, each of another key.
-fn all_new(buffer: RowBuffer, inserts: Inserts) -> std::result::Result<DeltaBatch, ArrowError> {
+fn all_new(buffer: RowBuffer, inserts: Inserts, excerpt: &Excerpt) -> std::result::Result<DeltaBatch, ArrowError> {
     let schema = Arc::clone(buffer.schema());
     let (_, images, old) = buffer.into_parts();
     let images: Vec<ArrayRef> = images.into_iter().map(ColumnBuffer::into_array).collect();
@@ -144,7 +147,7 @@ fn all_new(buffer: RowBuffer, inserts: Inserts) -> std::result::Result<DeltaBatc
         Inserts::MayExist => schema.key.iter().map(|&index| Arc::clone(&images[index])).collect(),
     };
     let added = schema.loaded_cells(images[0].len());
-    batch(&schema, false, images, added, None, deletes)
+    batch(&schema, excerpt, false, images, added, None, deletes)
 }
 
 /// What is to be written for every key, and where the cells come from that updates left alone.
@@ -210,6 +213,7 @@ fn gather(
     resolved: &Resolved,
     departures: Option<&Departures>,
     buffer: RowBuffer,
+    excerpt: &Excerpt,
 ) -> std::result::Result<DeltaBatch, ArrowError> {
     let schema = &Arc::clone(buffer.schema());
     let (_, images, old) = buffer.into_parts();
@@ -245,45 +249,62 @@ fn gather(
     if rows.len() < images[0].len() || !resolved.is_empty() {
         let (whole, lacking): (Vec<u32>, Vec<u32>) = rows.into_iter().partition(|row| !resolved.lacks(*row));
         if !lacking.is_empty() {
-            incomplete = Some(incomplete_rows(schema, resolved, &lacking, &images, added(&lacking), &old_keys)?);
+            incomplete = incomplete_rows(schema, excerpt, resolved, lacking, &images, &added, &old_keys)?;
         }
         images = picked(resolved, &whole, &images)?;
         rows = whole;
     }
     let retire = departures.and_then(Departures::of_table);
-    let batch = batch(schema, keys.truncated || retire.is_some(), images, added(&rows), incomplete, deletes)?;
+    let replace = keys.truncated || retire.is_some();
+    let batch = batch(schema, excerpt, replace, images, added(&rows), incomplete, deletes)?;
     Ok(DeltaBatch { retire, ..batch })
 }
 
 fn batch(
     schema: &Arc<TableSchema>,
+    excerpt: &Excerpt,
     replace: bool,
-    mut images: Vec<ArrayRef>,
+    images: Vec<ArrayRef>,
     added: Vec<ArrayRef>,
     incomplete: Option<IncompleteRows>,
     deletes: Vec<ArrayRef>,
 ) -> std::result::Result<DeltaBatch, ArrowError> {
-    images.extend(added);
+    let rows = excerpt.rows(images, added)?;
     let row_fields: Vec<Field> = schema.in_lake().columns.iter().map(field).collect();
     Ok(DeltaBatch {
         schema: Arc::clone(schema),
         replace,
-        rows: RecordBatch::try_new(Arc::new(Schema::new(row_fields)), images)?,
+        rows: RecordBatch::try_new(Arc::new(Schema::new(row_fields)), rows)?,
         incomplete,
         deletes: RecordBatch::try_new(Arc::new(key_fields(schema)), deletes)?,
         retire: None,
     })
 }
 
-/// Rows that lack cells, and where the table has them.
+/// Rows that lack cells, and where the table has them. None where the lake gets none of them, whatever these cells are.
 fn incomplete_rows(
     schema: &TableSchema,
+    excerpt: &Excerpt,
     resolved: &Resolved,
-    rows: &[u32],
+    mut rows: Vec<u32>,
     images: &[ArrayRef],
-    added: Vec<ArrayRef>,
+    added: &dyn Fn(&[u32]) -> Vec<ArrayRef>,
     old_keys: &[ArrayRef],
-) -> std::result::Result<IncompleteRows, ArrowError> {
+) -> std::result::Result<Option<IncompleteRows>, ArrowError> {
+    let parts = |rows: &[u32]| {
+        let missing = (0..schema.columns.len()).map(|column| resolved.missing(rows, column)).collect();
+        Ok::<_, ArrowError>((excerpt.columns(picked(resolved, rows, images)?), excerpt.columns(missing)))
+    };
+    let (mut cells, mut missing) = parts(&rows)?;
+    if let Some(filter) = excerpt.filter() {
+        let may_be_had = filter.may_select(&cells, &missing);
+        let mut had = may_be_had.iter();
+        rows.retain(|_| had.next() == Some(true));
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        (cells, missing) = parts(&rows)?;
+    }
     let places: Vec<(usize, usize)> = rows
         .iter()
         .filter_map(|row| resolved.key_in_table(*row))
@@ -296,16 +317,17 @@ fn incomplete_rows(
     let keys = keys
         .map(|(&index, old)| interleave(&[&**old, &*images[index]], &places))
         .collect::<std::result::Result<_, _>>()?;
-    let in_lake = schema.in_lake();
-    let missing = (0..in_lake.columns.len()).map(|column| resolved.missing(rows, column)).collect();
-    let fields: Vec<Field> = in_lake.columns.iter().map(|column| field(column).with_nullable(true)).collect();
-    let mut columns = picked(resolved, rows, images)?;
+    let added = added(&rows);
+    missing.resize(cells.len() + added.len(), None);
+    let mut columns = excerpt.masked(cells);
     columns.extend(added);
-    Ok(IncompleteRows {
+    let fields: Vec<Field> = schema.in_lake().columns.iter().map(|column| field(column).with_nullable(true)).collect();
+    Ok(Some(IncompleteRows {
         rows: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?,
         keys: RecordBatch::try_new(Arc::new(key_fields(schema)), keys)?,
         missing,
-    })
+        filter: excerpt.filter().cloned(),
+    }))
 }
 
 /// These images, each cell from the image that has it.

@@ -6,9 +6,17 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
-use calve_core::{Column, ColumnType, NativeType, RowBuffer, RowOp, TableName, TableSchema};
+use calve_core::{
+    Column, ColumnType, DeltaBatch, Excerpt, NativeType, Result, RowBuffer, RowOp, TableName, TableSchema, ValueRules,
+};
 
 use crate::{Inserts, fold};
+
+/// Of a table that the lake gets as its schema says.
+pub(crate) fn fold_of(buffer: RowBuffer, inserts: Inserts) -> Result<DeltaBatch> {
+    let excerpt = Excerpt::of(buffer.schema(), &ValueRules::default())?;
+    fold(buffer, inserts, &excerpt)
+}
 
 /// `t(note text, id bigint, part int)`, key (part, id): not in the columns' order.
 pub(crate) fn schema() -> Arc<TableSchema> {
@@ -18,6 +26,7 @@ pub(crate) fn schema() -> Arc<TableSchema> {
         ty,
         nullable,
         native: NativeType::new(0, -1, ""),
+        usage: calve_core::ColumnUse::Values,
     };
     let columns = vec![
         column("note", ColumnType::String, true),
@@ -29,6 +38,7 @@ pub(crate) fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns,
         key: vec![2, 1],
@@ -116,7 +126,7 @@ fn keys(batch: &RecordBatch, part: usize, id: usize) -> Vec<Key> {
 
 /// Folds and gives (replace, rows by key, deleted keys), having checked that no key comes twice.
 pub(crate) fn folded(buffer: RowBuffer, inserts: Inserts) -> (bool, BTreeMap<Key, String>, Vec<Key>) {
-    let batch = fold(buffer, inserts).unwrap();
+    let batch = fold_of(buffer, inserts).unwrap();
     assert!(batch.incomplete.is_none(), "every row is whole");
     let row_keys = keys(&batch.rows, 2, 1);
     let notes = batch.rows.column(0).as_string::<i32>();
@@ -275,7 +285,7 @@ fn a_key_that_is_inserted_twice_is_written_once() {
     };
     for ids in [&[1, 2, 3][..], &[2, 3, 2], &[1, 1]] {
         for inserts in [Inserts::AreNew, Inserts::MayExist] {
-            let batch = fold(inserted(ids), inserts).unwrap();
+            let batch = fold_of(inserted(ids), inserts).unwrap();
             let ids_of = |batch: &RecordBatch, column: usize| {
                 let mut ids = batch.column(column).as_primitive::<Int64Type>().values().to_vec();
                 ids.sort_unstable();
@@ -294,7 +304,7 @@ fn a_key_that_is_inserted_twice_is_written_once() {
 
 /// The table that a folded buffer makes of another, with the notes that it leaves alone looked up there.
 fn put_on(table: &BTreeMap<Key, String>, changes: &[Change]) -> BTreeMap<Key, String> {
-    let batch = fold(buffer(changes), Inserts::AreNew).unwrap();
+    let batch = fold_of(buffer(changes), Inserts::AreNew).unwrap();
     let mut result = if batch.replace { BTreeMap::new() } else { table.clone() };
     for key in keys(&batch.deletes, 0, 1) {
         assert!(result.remove(&key).is_some(), "{changes:?} deletes {key:?}, which is not there");
@@ -382,7 +392,7 @@ fn a_value_of_a_row_that_cannot_be_there_is_a_fault() {
         &[KeepFrom(A, B), KeepFrom(A, C)],
         &[Insert(A, "1"), Truncate, KeepFrom(A, B)],
     ] {
-        let error = fold(buffer(changes), Inserts::AreNew).unwrap_err();
+        let error = fold_of(buffer(changes), Inserts::AreNew).unwrap_err();
         assert_eq!(error.kind(), calve_core::ErrorKind::Bug, "{changes:?}: {error}");
     }
 }
@@ -415,7 +425,7 @@ fn cells_of_a_row_come_from_several_images() {
     update(&mut rows, 2, [None, Some("more 2")]);
     update(&mut rows, 2, [None, None]);
     update(&mut rows, 3, [None, None]);
-    let batch = fold(rows, Inserts::AreNew).unwrap();
+    let batch = fold_of(rows, Inserts::AreNew).unwrap();
     let text = |batch: &RecordBatch, column: usize| {
         let cells = batch.column(column).as_string::<i32>();
         cells.iter().map(|cell| cell.map(ToOwned::to_owned)).collect::<Vec<_>>()
@@ -430,4 +440,86 @@ fn cells_of_a_row_come_from_several_images() {
     assert_eq!(text(&incomplete.rows, 3), [Some("more 2".into()), None]);
     let missing = |column: usize| incomplete.missing[column].as_ref().map(|bits| bits.iter().collect::<Vec<_>>());
     assert_eq!((missing(0), missing(3)), (Some(vec![true, true]), Some(vec![false, true])));
+}
+
+/// A table of which the lake gets rows with ids below 3, and not their notes.
+fn chosen() -> Arc<TableSchema> {
+    let mut schema = (*schema()).clone();
+    schema.filter = Some("id < 3".to_owned());
+    schema.columns[0].usage = calve_core::ColumnUse::LeftOut;
+    Arc::new(schema)
+}
+
+#[test]
+fn rows_that_are_not_chosen_go_and_their_deletes_stay() {
+    let mut rows = RowBuffer::new(chosen());
+    let image = |rows: &mut RowBuffer, id: i64| {
+        rows.image(1).push_i64(id);
+        rows.image(2).push_i32(1);
+    };
+    let old = |rows: &mut RowBuffer, id: i64| {
+        rows.old(0).push_i32(1);
+        rows.old(1).push_i64(id);
+    };
+    // Comes and is not chosen; is changed and is not; leaves by its key; comes by its key; is chosen.
+    image(&mut rows, 7);
+    rows.finish_row(RowOp::Insert);
+    image(&mut rows, 8);
+    rows.finish_row(RowOp::Update);
+    for (from, to) in [(1, 9), (10, 2)] {
+        old(&mut rows, from);
+        image(&mut rows, to);
+        rows.finish_row(RowOp::UpdateFrom);
+    }
+    image(&mut rows, 0);
+    rows.finish_row(RowOp::Insert);
+    let batch = fold_of(rows, Inserts::AreNew).unwrap();
+    let names: Vec<_> = batch.rows.schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(names, ["id", "part"]);
+    let mut ids = batch.rows.column(0).as_primitive::<Int64Type>().values().to_vec();
+    ids.sort_unstable();
+    assert_eq!(ids, [0, 2]);
+    let mut deletes = batch.deletes.column(1).as_primitive::<Int64Type>().values().to_vec();
+    deletes.sort_unstable();
+    assert_eq!(deletes, [1, 8, 10]);
+    // Inserts alone, of ascending keys or not.
+    for ids in [[1, 5], [5, 1]] {
+        let mut rows = RowBuffer::new(chosen());
+        for id in ids {
+            image(&mut rows, id);
+            rows.finish_row(RowOp::Insert);
+        }
+        let batch = fold_of(rows, Inserts::MayExist).unwrap();
+        assert_eq!((batch.rows.num_rows(), batch.deletes.num_rows()), (1, 2));
+    }
+}
+
+#[test]
+fn rows_that_lack_values_are_looked_up_only_where_they_may_be_chosen() {
+    for (filter, had) in [
+        ("id < 3", Some(vec![1])),
+        ("note = 'x'", Some(vec![1, 5])),
+        ("note = 'x' and id > 4", Some(vec![5])),
+        ("note is null and id > 9", None),
+        ("id = 1 or note is not null", Some(vec![1, 5])),
+    ] {
+        let schema = TableSchema { filter: Some(filter.to_owned()), ..(*schema()).clone() };
+        let mut rows = RowBuffer::new(Arc::new(schema));
+        for id in [1, 5] {
+            rows.image(0).push_null();
+            rows.image(1).push_i64(id);
+            rows.image(2).push_i32(1);
+            rows.note_unchanged(0);
+            rows.finish_row(RowOp::Update);
+        }
+        let batch = fold_of(rows, Inserts::AreNew).unwrap();
+        assert_eq!((batch.rows.num_rows(), batch.deletes.num_rows()), (0, 2), "{filter}");
+        let found = batch.incomplete.map(|incomplete| {
+            assert!(incomplete.filter.is_some());
+            let keys = incomplete.keys.column(1).as_primitive::<Int64Type>().values().to_vec();
+            assert_eq!(incomplete.rows.column(1).as_primitive::<Int64Type>().values(), &keys[..]);
+            keys
+        });
+        assert_eq!(found, had, "{filter}");
+    }
 }

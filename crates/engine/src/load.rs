@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use calve_core::{
-    DeltaWriter, Error, ErrorKind, LoadEvent, LoadReader, LoadWriter, Position, Result, StagedDelta, StopReason,
-    Substituted, TableIndex, TableName,
+    DeltaWriter, Error, ErrorKind, Excerpt, LoadEvent, LoadReader, LoadWriter, Position, Result, StagedDelta,
+    StopReason, Substituted, TableIndex, TableName, ValueRules,
 };
 use tokio::sync::mpsc;
 
@@ -25,6 +25,7 @@ pub(crate) struct Load<'a> {
     /// The tables that are not finished.
     pub(crate) tables: BTreeMap<TableName, TableIndex>,
     pub(crate) writer: &'a dyn DeltaWriter,
+    pub(crate) values: &'a ValueRules,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) finished: mpsc::Sender<Finished>,
 }
@@ -89,7 +90,8 @@ impl Load<'_> {
             let schema = self.reader.schema(name).ok_or_else(|| {
                 Error::new(ErrorKind::Bug, format!("a load brought rows of {name}, which was not asked for"))
             })?;
-            let (writer, substituted) = (self.writer.start_load(schema).await?, Substituted::default());
+            let excerpt = Excerpt::of(&schema, self.values)?;
+            let (writer, substituted) = (self.writer.start_load(schema, excerpt).await?, Substituted::default());
             open.insert(name.clone(), Open { writer, rows: 0, substituted });
         }
         Ok(open.get_mut(name).expect("inserted where it was missing"))

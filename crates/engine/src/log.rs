@@ -2,14 +2,18 @@
 //!
 //! An update whose row gets another key is two rows, as if the one had gone and the other come: whoever takes the last row of each
 //! key has the table. Where nothing tells rows apart an update always says what the row was before.
+//!
+//! Where the lake gets some of the rows only, a change goes whose images are all of other rows. One that leads from the rows had to
+//! others stays, and so does one of which it is not known: without it the log would tell of a row that is none of them any more.
 
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
-use calve_core::{ColumnBuffer, DeltaBatch, Error, ErrorKind, LogOp, Result, RowBuffer, RowOp, TableSchema};
+use calve_core::{ColumnBuffer, DeltaBatch, Error, ErrorKind, Excerpt, LogOp, Result, RowBuffer, RowOp, TableSchema};
 
 use crate::fold::{field, key_fields};
 
@@ -26,15 +30,15 @@ enum Cells {
     Nothing,
 }
 
-/// Every change as a row.
-pub(crate) fn log(buffer: RowBuffer) -> Result<DeltaBatch> {
+/// Every change as a row, as far as the lake gets it.
+pub(crate) fn log(buffer: RowBuffer, excerpt: &Excerpt) -> Result<DeltaBatch> {
     let schema = Arc::clone(buffer.schema());
     if !buffer.unchanged().is_empty() {
         let what = format!("an update left values of {} alone, which a log cannot look up", schema.table);
         return Err(Error::new(ErrorKind::Bug, what));
     }
     let (rows, cells) = rows(&schema, &buffer);
-    gather(&schema, buffer, &rows, &cells).map_err(|error| match error {
+    gather(&schema, excerpt, buffer, rows, cells).map_err(|error| match error {
         ArrowError::OffsetOverflowError(_) => {
             let what = format!("a column of {} holds more than 2 GiB; lower checkpoint.bytes", schema.table);
             Error::with_source(ErrorKind::Retry, what, error)
@@ -103,20 +107,29 @@ fn rows(schema: &TableSchema, buffer: &RowBuffer) -> (Vec<(LogOp, usize)>, Vec<C
 
 fn gather(
     schema: &Arc<TableSchema>,
+    excerpt: &Excerpt,
     buffer: RowBuffer,
-    rows: &[(LogOp, usize)],
-    cells: &[Cells],
+    mut rows: Vec<(LogOp, usize)>,
+    mut cells: Vec<Cells>,
 ) -> std::result::Result<DeltaBatch, ArrowError> {
-    let added = TableSchema::logged_cells(buffer.log(), rows);
-    let (_, images, old) = buffer.into_parts();
-    let are_images = cells.iter().all(|at| matches!(at, Cells::Image(_)));
-    let column = |(index, (image, old)): (usize, (ColumnBuffer, ColumnBuffer))| {
-        let image = image.into_array();
-        // Where every row is a new image there is nothing to pick.
+    let (entries, old_in_part) = (buffer.log().clone(), buffer.is_old_in_part());
+    let (ops, images, old) = buffer.into_parts();
+    let arrays = |columns: Vec<ColumnBuffer>| {
+        excerpt.columns(columns.into_iter().map(ColumnBuffer::into_array).collect::<Vec<ArrayRef>>())
+    };
+    let (images, old) = (arrays(images), arrays(old));
+    if let Some(had) = had(schema, excerpt, &ops, &images, &old, old_in_part) {
+        cells = cells.into_iter().zip(&rows).filter(|(_, (_, entry))| had[*entry]).map(|(at, _)| at).collect();
+        rows.retain(|(_, entry)| had[*entry]);
+    }
+    let added = TableSchema::logged_cells(&entries, &rows);
+    // Where every row is a new image, and every image a row, there is nothing to pick.
+    let are_images = cells.len() == images[0].len() && cells.iter().all(|at| matches!(at, Cells::Image(_)));
+    let column = |(index, (image, old)): (usize, (ArrayRef, ArrayRef))| {
         if are_images {
             return Ok(image);
         }
-        let (old, nothing) = (old.into_array(), new_null_array(image.data_type(), 1));
+        let nothing = new_null_array(image.data_type(), 1);
         let in_key = schema.key.contains(&index);
         let places: Vec<(usize, usize)> = cells
             .iter()
@@ -129,8 +142,8 @@ fn gather(
             .collect();
         picked(&[&*image, &*old, &*nothing], &places)
     };
-    let columns = images.into_iter().zip(old).enumerate().map(column);
-    let mut columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, _>>()?;
+    let columns = schema.kept_places().into_iter().zip(images.into_iter().zip(old)).map(column);
+    let mut columns = excerpt.masked(columns.collect::<std::result::Result<_, _>>()?);
     columns.extend(added);
     let fields: Vec<Field> = schema.in_lake().columns.iter().map(field).collect();
     Ok(DeltaBatch {
@@ -141,6 +154,36 @@ fn gather(
         deletes: RecordBatch::new_empty(Arc::new(key_fields(schema))),
         retire: None,
     })
+}
+
+/// Which of the entries are had; None: all.
+fn had(
+    schema: &TableSchema,
+    excerpt: &Excerpt,
+    ops: &[RowOp],
+    images: &[ArrayRef],
+    old: &[ArrayRef],
+    old_in_part: bool,
+) -> Option<Vec<bool>> {
+    let filter = excerpt.filter()?;
+    let (now, whole) = (filter.selects(images), schema.kept());
+    let unsent = |(at, column): (usize, &ArrayRef)| {
+        let may_lack = old_in_part && !whole.key.contains(&at) && column.null_count() > 0;
+        may_lack.then(|| BooleanBuffer::collect_bool(column.len(), |row| column.is_null(row)))
+    };
+    let before = filter.may_select(old, &old.iter().enumerate().map(unsent).collect::<Vec<_>>());
+    let (mut now, mut before) = (now.iter(), before.iter());
+    let entry = |op: &RowOp| {
+        let now = op.has_image().then(|| now.next()).flatten();
+        let before = op.has_old_key().then(|| before.next()).flatten();
+        match op {
+            RowOp::Truncate | RowOp::Update => true,
+            RowOp::Insert | RowOp::UpdateFrom | RowOp::Delete | RowOp::Retire => {
+                now == Some(true) || before == Some(true)
+            }
+        }
+    };
+    Some(ops.iter().map(entry).collect())
 }
 
 #[cfg(test)]

@@ -81,6 +81,8 @@ impl SchemaPolicies {
 
     /// Every change of a column, with the option that decides it.
     fn changes(self, before: &TableSchema, after: &TableSchema) -> Vec<(&'static str, Policy, String)> {
+        // What is left out is not there.
+        let (before, after) = (before.kept(), after.kept());
         let mut changes = Vec::new();
         for column in &after.columns {
             let name = &column.name;
@@ -172,12 +174,14 @@ mod tests {
             ty: ty.clone(),
             nullable: *nullable,
             native: NativeType::new(1, -1, format!("{ty:?}")),
+            usage: calve_core::ColumnUse::Values,
         };
         TableSchema {
             table: TableName::new("shop", "t"),
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: calve_core::TableMode::default(),
             columns: columns.iter().map(column).collect(),
             key: vec![0],

@@ -288,6 +288,7 @@ mod tests {
             native_id: 0,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: calve_core::TableMode::default(),
             columns: Vec::new(),
             key: Vec::new(),

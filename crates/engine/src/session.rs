@@ -356,6 +356,7 @@ async fn start_load<'a>(
     finished: mpsc::Sender<Finished>,
 ) -> std::result::Result<Option<Load<'a>>, Halt> {
     let (writer, observer) = (committer.writer, committer.observer);
+    let values = &committer.settings.values;
     let tables: BTreeMap<TableName, TableIndex> = committer
         .ledger
         .entries
@@ -382,7 +383,7 @@ async fn start_load<'a>(
         entry.claimable = if within { entry.upto.clone() } else { from.clone() };
         entry.settles = drifts.then(|| reader.settled().clone());
     }
-    Ok(Some(Load { reader, tables, writer, observer, finished }))
+    Ok(Some(Load { reader, tables, writer, values, observer, finished }))
 }
 
 fn report(committer: &Committer<'_>, plan: &Plan) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use calve_core::TableName;
+use calve_core::{TableName, ValueRules};
 
 use crate::policy::SchemaPolicies;
 
@@ -30,6 +30,8 @@ pub struct Settings {
     pub schema_changes: SchemaPolicies,
     /// A table that is read again by itself twice in a row waits so long between.
     pub reload_pause: Duration,
+    /// What was chosen for the values of tables.
+    pub values: ValueRules,
     /// Mistakes on purpose, for tests that must notice them.
     pub rules: Rules,
 }
@@ -47,6 +49,7 @@ impl Default for Settings {
             idle_interval: Duration::from_secs(10),
             schema_changes: SchemaPolicies::default(),
             reload_pause: Duration::from_mins(1),
+            values: ValueRules::default(),
             rules: Rules::default(),
         }
     }
@@ -109,6 +112,8 @@ pub enum Mutation {
     TruncateForgets,
     /// The changes of a log are numbered from the beginning again by every session.
     NumbersAgain,
+    /// Where none of a checkpoint's rows are chosen, nothing is deleted either.
+    LeaversStay,
 }
 
 /// The rules of the protocol in force: all of them, except in tests.

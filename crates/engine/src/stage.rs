@@ -14,13 +14,14 @@ use crate::assemble::TableRows;
 use crate::commit::{Committer, Halt, Step};
 use crate::fold::Inserts;
 use crate::ledger::{Entry, Standing, Waiting, files_of};
-use crate::settings::Mutation;
+use crate::settings::{Mutation, Settings};
 use crate::weight::Weight;
 
 impl<'a> Committer<'a> {
     pub(crate) fn stager(&self) -> Stager<'a> {
         let names = self.ledger.entries.iter().map(|entry| entry.name.clone()).collect();
-        Stager { writer: self.writer, names, parallelism: self.settings.commit_parallelism, rules: self.ledger.rules }
+        let Settings { commit_parallelism, values, .. } = self.settings;
+        Stager { writer: self.writer, names, parallelism: *commit_parallelism, rules: self.ledger.rules, values }
     }
 
     /// How each table is staged now.

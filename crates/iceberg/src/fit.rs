@@ -203,7 +203,14 @@ mod tests {
     }
 
     fn column(id: u32, name: &str, ty: ColumnType, nullable: bool) -> Column {
-        Column { id, name: name.to_owned(), ty, nullable, native: NativeType::new(0, -1, "native") }
+        Column {
+            id,
+            name: name.to_owned(),
+            ty,
+            nullable,
+            native: NativeType::new(0, -1, "native"),
+            usage: calve_core::ColumnUse::Values,
+        }
     }
 
     fn table(columns: Vec<Column>) -> TableSchema {
@@ -213,6 +220,7 @@ mod tests {
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: calve_core::TableMode::default(),
             columns,
             key,

@@ -262,7 +262,14 @@ mod tests {
     use super::*;
 
     fn column(name: &str, ty: ColumnType, nullable: bool) -> Column {
-        Column { id: 0, name: name.to_owned(), ty, nullable, native: NativeType::new(0, -1, "native") }
+        Column {
+            id: 0,
+            name: name.to_owned(),
+            ty,
+            nullable,
+            native: NativeType::new(0, -1, "native"),
+            usage: calve_core::ColumnUse::Values,
+        }
     }
 
     fn table(columns: Vec<Column>, key: Vec<usize>) -> TableSchema {
@@ -271,6 +278,7 @@ mod tests {
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: calve_core::TableMode::default(),
             columns,
             key,

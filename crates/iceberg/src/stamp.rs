@@ -400,6 +400,7 @@ mod tests {
             native_id: 7,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: calve_core::TableMode::default(),
             columns: vec![Column {
                 id: 0,
@@ -407,6 +408,7 @@ mod tests {
                 ty: ColumnType::Decimal { precision: 20, scale: 0 },
                 nullable: false,
                 native: NativeType::new(1700, 4, "numeric(20,0)"),
+                usage: calve_core::ColumnUse::Values,
             }],
             key: vec![0],
         })

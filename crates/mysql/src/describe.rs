@@ -82,15 +82,17 @@ impl CatalogTable {
             (Ok(columns), Some(key)) => {
                 let character_set = charset::of_collation(&self.collation);
                 let (table, mode) = (self.table.clone(), server.conversions.rules.table(&self.table).mode);
-                Ok(Arc::new(TableSchema {
+                let rules = server.conversions.rules.table(&self.table);
+                Ok(Arc::new(rules.applied(TableSchema {
                     table,
                     native_id: 0,
                     character_set,
                     left_out: Vec::new(),
+                    filter: None,
                     mode,
                     columns,
                     key,
-                }))
+                })))
             }
             _ => Err(missing(&self.table)),
         }
@@ -165,7 +167,29 @@ impl CatalogTable {
         let in_key = |column: &str| self.key.iter().any(|part| part.column == column);
         let columns = self.logged(server).map(|column| (column.name.as_str(), in_key(&column.name)));
         findings.extend(server.conversions.rules.table(table).findings(table, &columns.collect::<Vec<_>>()));
+        findings.extend(self.excerpt_findings(server));
         findings
+    }
+
+    /// What of the rules for columns and rows the table cannot have, as far as its columns have types.
+    fn excerpt_findings(&self, server: &Server) -> Vec<Finding> {
+        let columns: Vec<Column> = self.columns(server).into_iter().filter_map(|(_, column)| column.ok()).collect();
+        let place = |part: &catalog::KeyPart| columns.iter().position(|column| column.name == part.column);
+        let key = self.key.iter().filter_map(place).collect();
+        let others: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+        let rules = server.conversions.rules.table(&self.table);
+        let (table, mode) = (self.table.clone(), rules.mode);
+        let schema = TableSchema {
+            table,
+            native_id: 0,
+            character_set: None,
+            left_out: Vec::new(),
+            filter: None,
+            mode,
+            columns,
+            key,
+        };
+        rules.excerpt_findings(&rules.applied(schema), &others)
     }
 
     fn key_findings(&self, server: &Server, findings: &mut Vec<Finding>) {

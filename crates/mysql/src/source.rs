@@ -182,6 +182,10 @@ impl ChangeSource for MySqlSource {
                 let (table, mode) = (&table.name, table.schema.mode);
                 tracing::warn!(%table, %mode, "its mode {wanted} of the configuration counts when the table is read again (calve reload {table})");
             }
+            for what in self.settings.conversions.rules.unapplied_excerpt(&table.schema) {
+                let table = &table.name;
+                tracing::warn!(%table, "{what}, as the configuration says, once the table is read again (calve reload {table})");
+            }
             for (column, wanted) in self.settings.conversions.rules.unapplied(&table.schema) {
                 let table = &table.name;
                 tracing::warn!(%table, column, "its type {wanted} of the configuration counts when the table is read again (calve reload {table})");

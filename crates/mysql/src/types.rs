@@ -115,9 +115,18 @@ pub(crate) fn column(
     attributes: &[&str],
     in_key: bool,
 ) -> Result<Column, Unsupported> {
-    let (own, native) = column_type(flavour, conversions, catalog)?;
+    let usage = rules.usage(name);
+    let described = match column_type(flavour, conversions, catalog) {
+        // Nothing of it is read, so that any type will do.
+        Err(_) if usage.is_left_out() => {
+            (ColumnType::Binary, NativeType::new(0, NO_MODIFIER, catalog.column_type.as_str()))
+        }
+        described => described?,
+    };
+    let (own, native) = described;
     let ty = match rules.column_type(name) {
         None => own,
+        Some(_) if usage.is_left_out() => own,
         Some(wanted) => {
             let choice = choice(&own, &native);
             if !choice.allows(wanted) {
@@ -130,7 +139,7 @@ pub(crate) fn column(
     let may_be_null = may_be_zero || rules.may_become_null(name, in_key);
     let nullable = !in_key && (may_be_null || !attributes.contains(&attribute::NOT_NULL));
     let attributes = attributes.iter().map(|attribute| (*attribute).to_owned()).collect();
-    Ok(Column { id: 0, name: name.to_owned(), ty, nullable, native: NativeType { attributes, ..native } })
+    Ok(Column { id: 0, name: name.to_owned(), ty, nullable, native: NativeType { attributes, ..native }, usage })
 }
 
 /// Digits of a decimal that 128 bits hold.
@@ -378,7 +387,7 @@ mod tests {
             ("blob", [0; 4], "string", Err("binary")),
         ] {
             let ty: ColumnType = wanted.parse().unwrap();
-            let chosen = calve_core::ColumnRules { on_unrepresentable: None, ty: Some(ty.clone()) };
+            let chosen = calve_core::ColumnRules { ty: Some(ty.clone()), ..Default::default() };
             let rules = TableRules { columns: [("c".to_owned(), chosen)].into(), ..TableRules::default() };
             let catalog = of(Flavour::MySql, name, numbers, "");
             let found = column(Flavour::MySql, &Conversions::default(), &rules, "c", &catalog, &[], false);

@@ -64,12 +64,14 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         ty: ColumnType::Long,
         nullable: false,
         native: NativeType::new(20, -1, "bigint"),
+        usage: calve_core::ColumnUse::Values,
     };
     let schema = TableSchema {
         table: table.clone(),
         native_id: 16_400,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: vec![key],
         key: vec![0],

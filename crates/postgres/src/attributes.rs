@@ -3,7 +3,7 @@
 //! A description in the log has names and types only. Who a column is, is its number (`attnum`), which it keeps when it is
 //! renamed and which no other column gets after it was dropped.
 
-use calve_core::{Column, ColumnType, Result, TableName, TableRules, TableSchema, ValueRules};
+use calve_core::{Column, ColumnType, ColumnUse, Result, TableName, TableRules, TableSchema, ValueRules};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::{Client, Row};
 
@@ -74,7 +74,7 @@ async fn kept_as_text(
 ) -> Result<(TableName, Vec<(String, ColumnType)>)> {
     let table = schema.table.clone();
     let kept = |column: &&Column| {
-        let text = column.ty == ColumnType::String && !binary_safe(column);
+        let text = column.ty == ColumnType::String && !binary_safe(column) && column.usage.is_values();
         text && rules.column_type(&column.name).is_none() && !schema.key_columns().any(|key| key.id == column.id)
     };
     let kept: Vec<&Column> = schema.columns.iter().filter(kept).collect();
@@ -97,6 +97,7 @@ fn attribute(row: &Row) -> std::result::Result<Attribute, tokio_postgres::Error>
         ty,
         nullable: !row.try_get::<_, bool>(2)?,
         native,
+        usage: ColumnUse::Values,
     };
     Ok(Attribute { column, dropped: row.try_get(3)?, filled: row.try_get(4)?, generated: row.try_get(5)? })
 }

@@ -41,7 +41,14 @@ fn column(name: &str) -> Column {
         _ => -1,
     };
     let native = NativeType::new(id, modifier, name);
-    Column { id: 0, name: "c".to_owned(), ty: built_in_type(id, modifier), nullable: true, native }
+    Column {
+        id: 0,
+        name: "c".to_owned(),
+        ty: built_in_type(id, modifier),
+        nullable: true,
+        native,
+        usage: calve_core::ColumnUse::Values,
+    }
 }
 
 /// What one cell became, written down in a way that the server's own arithmetic can be compared with.

@@ -8,7 +8,7 @@ use crate::types::{oid, single_type};
 const NUMERIC_9_2: i32 = (9 << 16 | 2) + 4;
 
 fn column(ty: ColumnType, native: NativeType) -> Column {
-    Column { id: 0, name: "c".to_owned(), ty, nullable: true, native }
+    Column { id: 0, name: "c".to_owned(), ty, nullable: true, native, usage: calve_core::ColumnUse::Values }
 }
 
 fn array(element: u32, modifier: i32, delimiter: char) -> Column {

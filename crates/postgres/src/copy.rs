@@ -19,7 +19,7 @@ const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 /// The signature, the flags, and the length of a header extension.
 const HEADER: usize = 19;
 
-/// The columns of a table as a SELECT list whose cells can all be decoded from binary form. A type whose binary form is not
+/// The columns of a table, less those that are left out, as a SELECT list whose cells can all be decoded from binary form. A type whose binary form is not
 /// understood is asked for as the text that its output function prints; a cast to text would be another thing for some
 /// types (`inet`, `char(n)`), and `format` makes NULL an empty text.
 pub(crate) fn select_list(schema: &TableSchema) -> String {
@@ -31,7 +31,7 @@ pub(crate) fn select_list(schema: &TableSchema) -> String {
             format!("CASE WHEN pg_catalog.num_nulls({name}) = 0 THEN pg_catalog.format('%s', {name}) END")
         }
     };
-    schema.columns.iter().map(select).collect::<Vec<_>>().join(", ")
+    schema.kept().columns.iter().map(select).collect::<Vec<_>>().join(", ")
 }
 
 /// Decodes one COPY of a table's [`select_list`].
@@ -47,14 +47,16 @@ pub(crate) struct CopyDecoder {
 
 /// How the cells of one column are decoded.
 struct CopyKind {
+    /// The column's place in the schema.
+    at: usize,
     kind: ColumnKind,
     /// The SELECT list asks for the text, whose binary form is the text itself.
     printed: bool,
 }
 
 impl CopyKind {
-    fn new(column: &Column) -> Self {
-        Self { kind: ColumnKind::plan(column), printed: !binary_safe(column) }
+    fn new(at: usize, column: &Column) -> Self {
+        Self { at, kind: ColumnKind::plan(column), printed: !binary_safe(column) }
     }
 
     #[inline]
@@ -93,7 +95,8 @@ enum Taken {
 impl CopyDecoder {
     pub(crate) fn new(schema: Arc<TableSchema>, rules: &ValueRules) -> Self {
         let rules = rules.cells(&schema);
-        let kinds = schema.columns.iter().map(CopyKind::new).collect();
+        let kinds = schema.kept_places().into_iter().filter_map(|at| Some(CopyKind::new(at, schema.columns.get(at)?)));
+        let kinds = kinds.collect();
         Self { schema, kinds, rules, pending: BytesMut::new(), header_read: false, ended: false }
     }
 
@@ -175,7 +178,9 @@ impl CopyDecoder {
         }
         let whole = rest;
         let mut substituted = Substituted::default();
-        for (index, (kind, column)) in self.kinds.iter().zip(buffer.images_mut()).enumerate() {
+        for kind in &self.kinds {
+            let index = kind.at;
+            let column = buffer.image(index);
             let (cell, after) = match field(rest) {
                 Ok(Some(found)) => found,
                 Ok(None) => {
@@ -246,7 +251,8 @@ impl CopyDecoder {
         let mut key: Vec<ColumnBuffer> =
             self.schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
         for (out, &index) in key.iter_mut().zip(&self.schema.key) {
-            self.kinds.get(index)?.push((*cells.get(index)?)?, out).ok()?;
+            let place = self.kinds.iter().position(|kind| kind.at == index)?;
+            self.kinds.get(place)?.push((*cells.get(place)?)?, out).ok()?;
         }
         Some(show_key(&self.schema, key.iter(), 0))
     }

@@ -6,7 +6,14 @@ use super::*;
 use crate::types::oid;
 
 fn column(name: &str, ty: ColumnType, id: u32) -> Column {
-    Column { id: 0, name: name.into(), ty, nullable: true, native: NativeType::new(id, -1, name) }
+    Column {
+        id: 0,
+        name: name.into(),
+        ty,
+        nullable: true,
+        native: NativeType::new(id, -1, name),
+        usage: calve_core::ColumnUse::Values,
+    }
 }
 
 fn schema() -> Arc<TableSchema> {
@@ -15,6 +22,7 @@ fn schema() -> Arc<TableSchema> {
         native_id: 20_000,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: vec![
             column("id", ColumnType::Long, oid::INT8),

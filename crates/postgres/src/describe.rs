@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableMode, TableName, TableSchema, ValueRules};
+use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableName, TableRules, TableSchema, ValueRules};
 use tokio_postgres::Client;
 
 use crate::relation::{Identity, KeyIndex, Kind, Relation};
@@ -58,7 +58,7 @@ impl Relation {
 
     fn schema_of_any_layout(&self, rules: &ValueRules) -> std::result::Result<Arc<TableSchema>, Finding> {
         let mode = rules.table(&self.table).mode;
-        let findings = self.findings(mode).into_iter().chain(self.rule_findings(rules));
+        let findings = self.findings(&rules.table(&self.table)).into_iter().chain(self.rule_findings(rules));
         if let Some(broken) = findings.into_iter().find(|finding| finding.severity == Severity::Error) {
             return Err(broken);
         }
@@ -70,9 +70,11 @@ impl Relation {
             character_set: None,
             left_out: self.left_out.clone(),
             mode,
+            filter: None,
             columns: self.columns.iter().map(|column| chosen(column, &of_table)).collect(),
             key,
         };
+        let schema = of_table.applied(schema);
         Ok(Arc::new(rules.loosened(&schema).unwrap_or(schema)))
     }
 
@@ -82,6 +84,7 @@ impl Relation {
         let columns = self.columns.iter().enumerate().map(|(at, column)| (column.name.as_str(), key.contains(&at)));
         let rules = rules.table(&self.table);
         let mut findings = rules.findings(&self.table, &columns.collect::<Vec<_>>());
+        findings.extend(self.excerpt_findings(&rules, key.clone()));
         for column in &self.columns {
             let choice = choice(column);
             let in_key = key.iter().any(|&at| self.columns.get(at).is_some_and(|part| part.id == column.id));
@@ -116,6 +119,21 @@ impl Relation {
         findings
     }
 
+    fn excerpt_findings(&self, rules: &TableRules, key: Vec<usize>) -> Vec<Finding> {
+        let schema = TableSchema {
+            table: self.table.clone(),
+            native_id: self.oid,
+            character_set: None,
+            left_out: Vec::new(),
+            mode: rules.mode,
+            filter: None,
+            columns: self.columns.iter().map(|column| chosen(column, rules)).collect(),
+            key,
+        };
+        let generated: Vec<&str> = self.generated.iter().map(String::as_str).collect();
+        rules.excerpt_findings(&rules.applied(schema), &generated)
+    }
+
     /// The index that identifies rows, by the table's replica identity. Under FULL that is the primary key.
     fn key_index(&self) -> Option<&KeyIndex> {
         match self.identity {
@@ -131,8 +149,8 @@ impl Relation {
         key.columns.iter().map(|name| self.columns.iter().position(|column| column.name == *name)).collect()
     }
 
-    /// Every rule that this table breaks, if it is to be had in this mode.
-    pub(crate) fn findings(&self, mode: TableMode) -> Vec<Finding> {
+    /// Every rule that this table breaks, if it is to be had by these rules.
+    pub(crate) fn findings(&self, rules: &TableRules) -> Vec<Finding> {
         if let Kind::Other(kind) = self.kind {
             return vec![Finding::error(
                 format!("{} is {kind}: Postgres logs no changes of it", self.table),
@@ -144,7 +162,7 @@ impl Relation {
         }
         let mut findings = Vec::new();
         self.storage_findings(&mut findings);
-        self.key_findings(mode, &mut findings);
+        self.key_findings(rules, &mut findings);
         self.column_findings(&mut findings);
         self.leaf_findings(&mut findings);
         findings
@@ -185,8 +203,8 @@ impl Relation {
         }
     }
 
-    fn key_findings(&self, mode: TableMode, findings: &mut Vec<Finding>) {
-        let table = &self.table;
+    fn key_findings(&self, rules: &TableRules, findings: &mut Vec<Finding>) {
+        let (table, mode) = (&self.table, rules.mode);
         let name = qualified(table);
         if self.identity == Identity::Nothing {
             findings.push(Finding::error(
@@ -195,8 +213,8 @@ impl Relation {
             ));
             return;
         }
-        if mode.is_append() && self.identity != Identity::Full {
-            self.large_value_findings(findings);
+        if self.identity != Identity::Full {
+            self.large_value_findings(rules, findings);
         }
         let Some(key) = self.key_index() else {
             // Under FULL the server lets rows without a key change, and logs the whole of them.
@@ -268,17 +286,24 @@ impl Relation {
         }
     }
 
-    /// What a log cannot look up.
-    fn large_value_findings(&self, findings: &mut Vec<Finding>) {
+    /// What a log cannot look up, nor a table that has some of the rows only.
+    fn large_value_findings(&self, rules: &TableRules, findings: &mut Vec<Finding>) {
+        let when = match (rules.mode.is_append(), &rules.filter) {
+            (true, _) => "in mode append",
+            (false, Some(_)) => "where it brings a row into what 'where' selects",
+            (false, None) => return,
+        };
         let large = |column: &&Column| {
-            matches!(column.ty, ColumnType::String | ColumnType::Binary | ColumnType::List(_) | ColumnType::Map)
+            let has_parts = matches!(column.ty, ColumnType::List(_) | ColumnType::Map);
+            (has_parts || matches!(column.ty, ColumnType::String | ColumnType::Binary))
+                && !rules.usage(&column.name).is_left_out()
         };
         let names: Vec<String> = self.columns.iter().filter(large).map(|column| identifier(&column.name)).collect();
         if !names.is_empty() {
             findings.push(Finding::warning(
                 format!(
-                    "an update that leaves a large value of table {} alone stops it in mode append, for the log of Postgres does \
-                     not carry that value; columns that can have such: {}",
+                    "an update that leaves a large value of table {} alone stops it {when}, for the log of Postgres does not carry \
+                     that value; columns that can have such: {}",
                     self.table,
                     names.join(", ")
                 ),

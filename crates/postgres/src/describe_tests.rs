@@ -1,6 +1,7 @@
 //! The rules for a table against tables of a real server.
 
 use calve_core::ColumnType;
+use calve_core::{TableMode, TableRules};
 use calve_testkit::servers::Postgres;
 
 use super::*;
@@ -61,7 +62,7 @@ async fn every_rule_says_what_is_wrong_and_what_mends_it() {
             .await
             .unwrap();
         let relation = Relation::read(&client, &table).await.unwrap().unwrap();
-        let found = relation.findings(calve_core::TableMode::Upsert);
+        let found = relation.findings(&TableRules::default());
         let of = |severity| found.iter().filter(move |finding| finding.severity == severity);
         assert_eq!(of(Severity::Error).count() > 0, !error.is_empty(), "{ddl}: {found:?}");
         let warned: Vec<String> = of(Severity::Warning).map(ToString::to_string).collect();
@@ -87,7 +88,7 @@ async fn every_rule_says_what_is_wrong_and_what_mends_it() {
             }
         }
     }
-    let log = TableMode::Append { preimages: false };
+    let log = TableRules { mode: TableMode::Append { preimages: false }, ..TableRules::default() };
     for (ddl, expected) in [
         ("CREATE TABLE t (id int, v text); ALTER TABLE t REPLICA IDENTITY FULL", vec![]),
         // The next partition would have none.
@@ -103,7 +104,7 @@ async fn every_rule_says_what_is_wrong_and_what_mends_it() {
     ] {
         let ddl = format!("DROP SCHEMA public CASCADE; CREATE SCHEMA public; SET search_path = public; {ddl}");
         client.batch_execute(&ddl).await.unwrap();
-        let found = Relation::read(&client, &table).await.unwrap().unwrap().findings(log);
+        let found = Relation::read(&client, &table).await.unwrap().unwrap().findings(&log);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), expected.len(), "{ddl}: {found:?}");
         assert!(found.iter().zip(&expected).all(|(found, part)| found.contains(part)), "{ddl}: {found:?}");

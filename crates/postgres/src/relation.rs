@@ -206,7 +206,8 @@ fn column(row: &Row) -> std::result::Result<(Column, bool), tokio_postgres::Erro
     // Columns of users are counted from 1.
     let id = u32::try_from(row.try_get::<_, i16>(1)?).unwrap_or(0);
     let not_null: bool = row.try_get(3)?;
-    Ok((Column { id, name: row.try_get(0)?, ty, nullable: !not_null, native }, row.try_get(2)?))
+    let usage = calve_core::ColumnUse::Values;
+    Ok((Column { id, name: row.try_get(0)?, ty, nullable: !not_null, native, usage }, row.try_get(2)?))
 }
 
 fn leaf(row: &Row) -> std::result::Result<Leaf, tokio_postgres::Error> {

@@ -268,6 +268,10 @@ impl ChangeSource for PostgresSource {
                 let (table, mode) = (&table.name, table.schema.mode);
                 tracing::warn!(%table, %mode, "its mode {wanted} of the configuration counts when the table is read again (calve reload {table})");
             }
+            for what in self.settings.rules.unapplied_excerpt(&table.schema) {
+                let table = &table.name;
+                tracing::warn!(%table, "{what}, as the configuration says, once the table is read again (calve reload {table})");
+            }
             for (column, wanted) in self.settings.rules.unapplied(&table.schema) {
                 let table = &table.name;
                 tracing::warn!(%table, column, "its type {wanted} of the configuration counts when the table is read again (calve reload {table})");
@@ -283,7 +287,8 @@ impl ChangeSource for PostgresSource {
         let timeout = wal_sender_timeout(client).await?;
         let membership = Membership::read(client, &publication, &names).await?;
 
-        let binary = !self.text_only && tables.iter().flat_map(|table| &table.schema.columns).all(binary_safe);
+        let kept = |table: &SourceTable| table.schema.kept().columns.iter().all(binary_safe);
+        let binary = !self.text_only && tables.iter().all(kept);
         let command = slot::start_command(&slot, from, &publication, binary);
         let connection = slot::open_stream(&connect, &slot, &command, timeout).await?;
         let wal =

@@ -89,12 +89,11 @@ pub(crate) fn choice(column: &Column) -> TypeChoice {
     }
 }
 
-/// The column with the type that was chosen for it, where it may have it.
+/// The column as the lake shall get it, with the type that was chosen for it where it may have it.
 pub(crate) fn chosen(column: &Column, rules: &TableRules) -> Column {
-    match rules.column_type(&column.name).filter(|wanted| choice(column).allows(wanted)) {
-        Some(wanted) => Column { ty: wanted.clone(), ..column.clone() },
-        None => column.clone(),
-    }
+    let wanted = rules.column_type(&column.name).filter(|wanted| choice(column).allows(wanted));
+    let ty = wanted.unwrap_or(&column.ty).clone();
+    Column { ty, usage: rules.usage(&column.name), ..column.clone() }
 }
 
 /// `numeric(p,s)` where a 128-bit decimal holds every such number, exact text otherwise.

@@ -106,7 +106,7 @@ impl TableWitness {
         let names = vec![table.clone()];
         let membership = Membership::read(&client, &settings.publication, &names).await?;
 
-        let binary = schema.columns.iter().all(binary_safe);
+        let binary = schema.kept().columns.iter().all(binary_safe);
         let from = snapshot.position;
         let command = slot::start_command(&slot, from, &settings.publication, binary);
         let connection = snapshot.stream(&slot, &command).await?;

@@ -100,6 +100,7 @@ pub fn schema(native: impl Fn(Cell) -> NativeType) -> Arc<TableSchema> {
         },
         nullable: index > 0,
         native: native(cell),
+        usage: calve_core::ColumnUse::Values,
     };
     let columns = trip(0).into_iter().enumerate().map(column).collect();
     Arc::new(TableSchema {
@@ -109,6 +110,7 @@ pub fn schema(native: impl Fn(Cell) -> NativeType) -> Arc<TableSchema> {
         key: vec![0],
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
     })
 }
@@ -189,12 +191,13 @@ mod tests {
             }
             buffer
         });
+        let excerpt = calve_core::Excerpt::of(&schema, &calve_core::ValueRules::default()).unwrap();
         for (what, op) in [("inserts folded", RowOp::Insert), ("updates folded", RowOp::Update)] {
             tell(
                 what,
                 || buffer(&schema, op),
                 |buffer| {
-                    let batch = fold(buffer, Inserts::AreNew).unwrap();
+                    let batch = fold(buffer, Inserts::AreNew, &excerpt).unwrap();
                     let deletes = if op == RowOp::Insert { 0 } else { ROWS };
                     assert_eq!((batch.rows.num_rows(), batch.deletes.num_rows()), (ROWS, deletes));
                     batch

@@ -205,6 +205,7 @@ mutations! {
     a_claim_within_a_checkpoint_is_noticed: ClaimWithin by "came-and-went",
     deleted_rows_that_a_truncate_takes_are_noticed: TruncateForgets by "deleted",
     changes_numbered_from_the_beginning_again_are_noticed: NumbersAgain by "log",
+    rows_that_leave_the_choice_and_stay_are_noticed: LeaversStay by "chosen",
 }
 
 #[test]

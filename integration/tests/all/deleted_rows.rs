@@ -1,4 +1,4 @@
-//! Tables in mode soft_delete: rows of the source as they are, and those that were deleted, each as it was last, unless its key
+//! Tables in mode `soft_delete`: rows of the source as they are, and those that were deleted, each as it was last, unless its key
 //! came again. What was deleted is noted by triggers at the source, in a table beside each.
 
 use anyhow::{Context, ensure};

@@ -16,6 +16,7 @@ mod commands;
 mod crash_suite;
 mod deleted_rows;
 mod documented_types;
+mod excerpts;
 mod first_steps;
 mod foreign_writers;
 mod identities;

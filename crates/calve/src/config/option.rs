@@ -66,6 +66,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     policy("on_unrepresentable"),
     scalar("mode"),
     scalar("preimages"),
+    secret("mask_salt"),
+    scalar("mask_salt_file"),
     tables("tables"),
     tables("exclude"),
     scalar("into"),
@@ -97,8 +99,23 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
 ];
 
 /// Fields that an entry of `tables` may have beside its pattern.
-pub(super) const TABLE_FIELDS: &[&str] =
-    &["name", "as", "on_unrepresentable", "mode", "preimages", "columns", "partition", "sort", "files"];
+pub(super) const TABLE_FIELDS: &[&str] = &[
+    "name",
+    "as",
+    "on_unrepresentable",
+    "mode",
+    "preimages",
+    "where",
+    "include_columns",
+    "exclude_columns",
+    "columns",
+    "partition",
+    "sort",
+    "files",
+];
+
+/// Those of them that list names of columns.
+pub(super) const COLUMN_LISTS: [&str; 2] = ["include_columns", "exclude_columns"];
 
 /// Fields of such an entry that are lists, or one text with commas.
 pub(super) const LISTS: &[&str] = &["partition", "sort", "bloom_filters"];
@@ -107,7 +124,7 @@ pub(super) const LISTS: &[&str] = &["partition", "sort", "bloom_filters"];
 pub(super) const FILE_FIELDS: &[&str] = &["compression", "target_size", "bloom_filters"];
 
 /// Fields of a column of such an entry.
-pub(super) const COLUMN_FIELDS: &[&str] = &["type", "on_unrepresentable"];
+pub(super) const COLUMN_FIELDS: &[&str] = &["type", "on_unrepresentable", "mask"];
 
 pub(super) fn find(key: &str) -> Option<&'static ConfigOption> {
     OPTIONS.iter().find(|option| option.key == key)

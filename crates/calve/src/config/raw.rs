@@ -38,6 +38,10 @@ pub(crate) struct TableEntry {
     pub(crate) mode: Option<Given>,
     /// Whether updates of a log say what rows were before.
     pub(crate) preimages: Option<Given>,
+    /// The condition that the lake's rows are chosen by.
+    pub(crate) filter: Option<Given>,
+    /// Columns that the lake gets, or does not, by the field that lists them.
+    pub(crate) column_lists: BTreeMap<String, Vec<Given>>,
     /// Columns that have fields of their own, by name.
     pub(crate) columns: BTreeMap<String, ColumnEntry>,
     /// How rows lie in the lake: `partition`, `sort`, and the fields of `files` as `files.target_size`.
@@ -55,6 +59,8 @@ impl TableEntry {
             on_unrepresentable: None,
             mode: None,
             preimages: None,
+            filter: None,
+            column_lists: BTreeMap::new(),
             columns: BTreeMap::new(),
             layout: BTreeMap::new(),
         }
@@ -73,6 +79,8 @@ impl TableEntry {
             self.on_unrepresentable.clone_from(&other.on_unrepresentable);
             self.mode.clone_from(&other.mode);
             self.preimages.clone_from(&other.preimages);
+            self.filter.clone_from(&other.filter);
+            self.column_lists.clone_from(&other.column_lists);
             self.columns.clone_from(&other.columns);
             self.layout.clone_from(&other.layout);
         }
@@ -85,6 +93,7 @@ impl TableEntry {
             ("on_unrepresentable", &self.on_unrepresentable),
             ("mode", &self.mode),
             ("preimages", &self.preimages),
+            ("where", &self.filter),
         ];
         for (key, given) in fields.into_iter().filter_map(|(key, given)| Some((key, given.as_ref()?))) {
             record.insert(key.to_owned(), Json::String(given.text.clone()));
@@ -92,6 +101,9 @@ impl TableEntry {
         let field = |(key, given): (&String, &Given)| (key.clone(), Json::String(given.text.clone()));
         if !self.layout.is_empty() {
             record.insert("layout".to_owned(), Json::Object(self.layout.iter().map(field).collect()));
+        }
+        for (key, names) in &self.column_lists {
+            record.insert(key.clone(), names.iter().map(|given| Json::String(given.text.clone())).collect());
         }
         if !self.columns.is_empty() {
             let column = |(name, fields): (&String, &ColumnEntry)| {
@@ -114,12 +126,18 @@ impl TableEntry {
             fields.filter_map(|(key, value)| Some((key.clone(), given(value.as_str()?)))).collect::<BTreeMap<_, _>>()
         };
         let column = |(name, of_column): (&String, &Json)| (name.clone(), fields(of_column));
+        let listed = |key: &str| {
+            let names: Vec<Given> = value.get(key)?.as_array()?.iter().filter_map(Json::as_str).map(given).collect();
+            Some((key.to_owned(), names))
+        };
         Some(Self {
             pattern: field(value, "name")?,
             target: field(value, "as"),
             on_unrepresentable: field(value, "on_unrepresentable"),
             mode: field(value, "mode"),
             preimages: field(value, "preimages"),
+            filter: field(value, "where"),
+            column_lists: option::COLUMN_LISTS.into_iter().filter_map(listed).collect(),
             columns: value.get("columns").and_then(Json::as_object).into_iter().flatten().map(column).collect(),
             layout: value.get("layout").map(fields).unwrap_or_default(),
         })
@@ -298,7 +316,7 @@ impl Layer<'_> {
     }
 
     fn table_with_fields(&mut self, line: usize, entries: Vec<(Key, Node)>) -> Option<TableEntry> {
-        let mut columns = BTreeMap::new();
+        let (mut columns, mut column_lists) = (BTreeMap::new(), BTreeMap::new());
         let mut others = Vec::with_capacity(entries.len());
         let mut layout = BTreeMap::new();
         for (key, node) in entries {
@@ -324,6 +342,10 @@ impl Layer<'_> {
                 _ if key.name == "columns" => {
                     self.problem(node.line, "'columns' takes the names of columns, each with fields of its own");
                 }
+                value if option::COLUMN_LISTS.contains(&key.name.as_str()) => {
+                    let names = self.names(&key.name, Node { line: node.line, value });
+                    column_lists.insert(key.name, names);
+                }
                 value => others.push((key, Node { line: node.line, value })),
             }
         }
@@ -335,7 +357,24 @@ impl Layer<'_> {
         let (target, on_unrepresentable) = (fields.remove("as"), fields.remove("on_unrepresentable"));
         let (mode, preimages) = (fields.remove("mode"), fields.remove("preimages"));
         layout.extend(["partition", "sort"].into_iter().filter_map(|key| fields.remove_entry(key)));
-        Some(TableEntry { pattern, target, on_unrepresentable, mode, preimages, columns, layout })
+        let filter = fields.remove("where");
+        Some(TableEntry { pattern, target, on_unrepresentable, mode, preimages, filter, column_lists, columns, layout })
+    }
+
+    /// Names of columns, one or a list.
+    fn names(&mut self, field: &str, node: Node) -> Vec<Given> {
+        let nodes = match node.value {
+            Value::Sequence(nodes) => nodes,
+            value => vec![Node { line: node.line, value }],
+        };
+        let mut names = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match node.value {
+                Value::Scalar(Some(text)) => names.extend(self.given(node.line, &text)),
+                _ => self.problem(node.line, format!("'{field}' is a list of columns: write [note, \"raw_*\"]")),
+            }
+        }
+        names
     }
 
     /// Fields that take one value each.

@@ -186,7 +186,7 @@ impl Settings {
             slot: reader.value_or("slot", derived.clone(), slot_name),
             publication: reader.value_or("publication", derived, not_empty),
             manage_publication: reader.value_or("manage_publication", true, boolean),
-            tables: read_tables(reader, &files),
+            tables: read_tables(reader, file, &files),
             warehouse: path(reader, "warehouse", file).unwrap_or_else(|| into.join("warehouse")),
             catalog: read_catalog(reader, file, &into),
             checkpoint: Checkpoint {
@@ -463,16 +463,16 @@ fn slot_name(text: &str) -> std::result::Result<String, String> {
     Err(format!("'{text}' cannot name a replication slot; Postgres allows at most 63 of a-z, 0-9 and _"))
 }
 
-fn read_tables(reader: &mut Reader<'_>, files: &Files) -> TableSelection {
+fn read_tables(reader: &mut Reader<'_>, file: Option<&Path>, files: &Files) -> TableSelection {
     let mut selection = TableSelection {
         namespace: reader.value("namespace", not_empty),
-        common: rules::Common::read(reader),
+        common: rules::Common::read(reader, file),
         ..TableSelection::default()
     };
     for entry in reader.tables("tables") {
         let Some(pattern) = pattern(reader, "tables", entry) else { continue };
         let target = entry.target.as_ref().and_then(|given| target(reader, &pattern, given));
-        let rules = rules::of_entry(reader, entry, selection.common, pattern.exact().is_some());
+        let rules = rules::of_entry(reader, entry, &selection.common, pattern.exact().is_some());
         let (layout, files) = layouts::of_entry(reader, entry, files);
         selection.include.push(Selected { pattern, target, rules: TableRules { layout, ..rules }, files });
     }
@@ -539,7 +539,7 @@ fn read_expiry(reader: &mut Reader<'_>) -> Expiry {
     expiry
 }
 
-fn path(reader: &mut Reader<'_>, key: &'static str, file: Option<&Path>) -> Option<PathBuf> {
+pub(super) fn path(reader: &mut Reader<'_>, key: &'static str, file: Option<&Path>) -> Option<PathBuf> {
     let given = reader.given(key)?;
     reader.value(key, not_empty).map(|text| beside(file, given, Path::new(&text)))
 }

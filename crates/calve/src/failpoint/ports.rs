@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use calve_core::{
     ChangeSink, ChangeSource, CheckpointId, CheckpointIntent, CommitReceipt, DeltaWriter, DurablePosition, EncodeJob,
-    Ground, Lake, LakeTable, LakeVersion, LoadReader, LoadWriter, LogState, MemberDigest, Onto, Position,
+    Excerpt, Ground, Lake, LakeTable, LakeVersion, LoadReader, LoadWriter, LogState, MemberDigest, Onto, Position,
     PositionStore, Result, RowBuffer, SavedState, SourceIdentity, SourceTable, StagedDelta, TableCommit, TableName,
     TableSchema, Written,
 };
@@ -102,8 +102,8 @@ impl DeltaWriter for Writer {
         result
     }
 
-    async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>> {
-        let inner = self.inner.start_load(schema).await?;
+    async fn start_load(&self, schema: Arc<TableSchema>, excerpt: Excerpt) -> Result<Box<dyn LoadWriter>> {
+        let inner = self.inner.start_load(schema, excerpt).await?;
         Ok(Box::new(Load { inner, loads: Arc::clone(&self.loads) }))
     }
 

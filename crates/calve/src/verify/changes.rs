@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::compare::{Buckets, Detail};
 use super::rows::Rows;
+use super::sides::Sides;
 use crate::database::Witness;
 use calve_core::{
     ChangeSink, Error, ErrorKind, Position, Result, RowBuffer, RowOp, SchemaChange, StopReason, TableIndex,
-    TableSchema, TransactionPoint,
+    TransactionPoint,
 };
 
 /// The source reached the position before, so its log tells soon.
@@ -19,12 +20,12 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub(super) async fn apply(
     witness: Witness,
     until: &Position,
-    schema: &Arc<TableSchema>,
+    sides: &Sides,
     buckets: &Buckets,
     detail: &mut Detail,
 ) -> Result<()> {
     let mut changes = witness.changes().await?;
-    let mut sink = Changes::new(until, schema, buckets, detail);
+    let mut sink = Changes::new(until, sides, buckets, detail);
     let read = async {
         while !sink.is_full() {
             changes.poll(&mut sink).await?;
@@ -43,7 +44,7 @@ pub(super) async fn apply(
 /// Hears the changes of one table.
 pub(super) struct Changes<'a> {
     until: &'a Position,
-    schema: &'a Arc<TableSchema>,
+    sides: &'a Sides,
     buckets: &'a Buckets,
     detail: &'a mut Detail,
     /// Of the present transaction.
@@ -53,24 +54,19 @@ pub(super) struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    pub(super) fn new(
-        until: &'a Position,
-        schema: &'a Arc<TableSchema>,
-        buckets: &'a Buckets,
-        detail: &'a mut Detail,
-    ) -> Self {
-        let buffer = RowBuffer::new(Arc::clone(schema));
-        Self { until, schema, buckets, detail, buffer, reached: false, failed: None }
+    pub(super) fn new(until: &'a Position, sides: &'a Sides, buckets: &'a Buckets, detail: &'a mut Detail) -> Self {
+        let buffer = RowBuffer::new(Arc::clone(&sides.source));
+        Self { until, sides, buckets, detail, buffer, reached: false, failed: None }
     }
 
     fn apply(&mut self) -> Result<()> {
-        let buffer = std::mem::replace(&mut self.buffer, RowBuffer::new(Arc::clone(self.schema)));
+        let buffer = std::mem::replace(&mut self.buffer, RowBuffer::new(Arc::clone(&self.sides.source)));
         let in_part: BTreeSet<usize> = buffer.unchanged().iter().map(|cell| cell.image).collect();
         let (ops, images, old_keys) = buffer.into_parts();
-        let images: Vec<_> = images.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
+        let (images, chosen) = self.sides.all(images);
         let old_keys: Vec<_> = old_keys.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
-        let mut images = Rows::new(self.schema, &images)?;
-        let old_keys = Rows::of_keys(self.schema, &old_keys)?;
+        let mut images = Rows::new(&self.sides.lake, &images)?;
+        let old_keys = Rows::of_keys(&self.sides.source, &old_keys)?;
         let (mut image, mut old_key, mut key) = (0, 0, Vec::new());
         for op in ops {
             if op == RowOp::Truncate {
@@ -90,8 +86,9 @@ impl<'a> Changes<'a> {
                         self.detail.change_source_in_part(&key);
                     }
                 } else {
-                    let digest = images.digest(image);
-                    self.change(&key, Some(digest));
+                    let is_chosen = chosen.as_ref().is_none_or(|chosen| chosen.value(image));
+                    let digest = is_chosen.then(|| images.digest(image));
+                    self.change(&key, digest);
                 }
                 image += 1;
             }
@@ -119,14 +116,14 @@ impl ChangeSink for Changes<'_> {
 
     /// What was read so far has the columns of before.
     fn schema(&mut self, _: TableIndex, _: SchemaChange) {
-        self.buffer = RowBuffer::new(Arc::clone(self.schema));
-        let message = format!("table {} was altered while it was compared; compare it again", self.schema.table);
+        self.buffer = RowBuffer::new(Arc::clone(&self.sides.source));
+        let message = format!("table {} was altered while it was compared; compare it again", self.sides.source.table);
         self.failed.get_or_insert(Error::new(ErrorKind::Retry, message));
     }
 
     fn stop(&mut self, _: TableIndex, reason: StopReason) {
-        self.buffer = RowBuffer::new(Arc::clone(self.schema));
-        let message = format!("table {} cannot be compared while it is written: {reason}", self.schema.table);
+        self.buffer = RowBuffer::new(Arc::clone(&self.sides.source));
+        let message = format!("table {} cannot be compared while it is written: {reason}", self.sides.source.table);
         self.failed.get_or_insert(Error::new(ErrorKind::Config, message));
     }
 
@@ -136,13 +133,13 @@ impl ChangeSink for Changes<'_> {
                 self.failed.get_or_insert(error);
             }
         } else {
-            self.buffer = RowBuffer::new(Arc::clone(self.schema));
+            self.buffer = RowBuffer::new(Arc::clone(&self.sides.source));
         }
         self.reached |= end.covers(self.until);
     }
 
     fn abort(&mut self) {
-        self.buffer = RowBuffer::new(Arc::clone(self.schema));
+        self.buffer = RowBuffer::new(Arc::clone(&self.sides.source));
     }
 
     fn idle(&mut self, end: Position) {

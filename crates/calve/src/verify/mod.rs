@@ -9,18 +9,21 @@ mod changes;
 mod compare;
 mod lake_side;
 mod rows;
+mod sides;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use calve_core::{Error, ErrorKind, LoadEvent, Position, Result, TableName, TableSchema, decode_key, show_key};
+use calve_core::{
+    Error, ErrorKind, LoadEvent, Position, Result, TableName, TableSchema, ValueRules, decode_key, show_key,
+};
 
 pub(crate) use compare::Difference;
 use compare::{Buckets, Detail, Sums};
 use lake_side::LakeSide;
 use rows::{Digest, Rows};
+use sides::Sides;
 
 use crate::config::Settings;
 use crate::database::{Database, Witness};
@@ -30,6 +33,7 @@ use crate::wiring::{self, Targets};
 pub(crate) struct Verifier {
     database: Database,
     lake: LakeSide,
+    rules: ValueRules,
     /// Differing keys that are named, a table.
     show: usize,
     /// How long the table may take to reach the source's position.
@@ -64,6 +68,7 @@ impl Verifier {
         Ok(Self {
             database: wiring::database(settings)?,
             lake: LakeSide::new(wiring::lake(settings, &targets).await?, targets, socket),
+            rules: settings.tables.rules(),
             show,
             wait,
         })
@@ -78,14 +83,14 @@ impl Verifier {
     }
 
     async fn compared(&self, table: &TableName) -> Result<Verdict> {
-        let (mut witness, schema) = self.witness(table).await?;
+        let (mut witness, sides) = self.witness(table).await?;
         let estimated = witness.reader().estimated_rows(table).unwrap_or(0);
 
         let mut source = Sums::for_rows(estimated);
-        read_source(&mut witness, &schema, |key, digest| source.add(key, digest)).await?;
+        read_source(&mut witness, &sides, |key, digest| source.add(key, digest)).await?;
         witness.close().await;
         let mut lake = Sums::for_rows(estimated);
-        self.lake.read(&schema, None, |key, digest| lake.add(key, digest)).await?;
+        self.lake.read(&sides.lake, None, |key, digest| lake.add(key, digest)).await?;
 
         let mut verdict = Verdict {
             rows: (source.rows(), lake.rows()),
@@ -95,7 +100,7 @@ impl Verifier {
             note: None,
         };
         for buckets in source.differing(&lake) {
-            self.look_closely(table, &schema, &buckets, &mut verdict).await?;
+            self.look_closely(table, &sides, &buckets, &mut verdict).await?;
         }
         Ok(verdict)
     }
@@ -104,14 +109,14 @@ impl Verifier {
     async fn look_closely(
         &self,
         table: &TableName,
-        schema: &Arc<TableSchema>,
+        sides: &Sides,
         buckets: &Buckets,
         verdict: &mut Verdict,
     ) -> Result<()> {
         let (mut witness, _) = self.witness(table).await?;
         let at = witness.reader().settled().clone();
         let mut detail = Detail::default();
-        read_source(&mut witness, schema, |key, digest| {
+        read_source(&mut witness, sides, |key, digest| {
             if buckets.contain(key) {
                 detail.add_source(key, digest);
             }
@@ -124,11 +129,11 @@ impl Verifier {
                 detail.add_lake(key, digest);
             }
         };
-        self.lake.read(schema, reached.snapshot, add).await?;
+        self.lake.read(&sides.lake, reached.snapshot, add).await?;
 
         match &reached.position {
             Some(position) if position.covers(&at) => {
-                changes::apply(witness, position, schema, buckets, &mut detail).await?;
+                changes::apply(witness, position, sides, buckets, &mut detail).await?;
             }
             position => {
                 verdict.note = Some(behind(table, position.as_ref(), &at, reached.running));
@@ -139,24 +144,26 @@ impl Verifier {
         for (key, difference) in detail.differences() {
             verdict.differing += 1;
             if verdict.examples.len() < self.show {
-                verdict.examples.push((key_text(schema, key), difference));
+                verdict.examples.push((key_text(&sides.lake, key), difference));
             }
         }
         Ok(())
     }
 
     /// Begins to read the table at the source, if source and lake agree on its columns.
-    async fn witness(&self, table: &TableName) -> Result<(Witness, Arc<TableSchema>)> {
+    async fn witness(&self, table: &TableName) -> Result<(Witness, Sides)> {
         let stamped = self.lake.schema(table).await?;
         let witness = self.database.witness(&stamped).await?;
         let schema = witness.schema()?;
-        match schema_difference(&schema, &stamped) {
-            None => Ok((witness, schema)),
-            Some(what) => {
+        let sides = match schema_difference(&schema, &stamped) {
+            None => Sides::new(schema, &self.rules),
+            Some(what) => Err(Error::new(ErrorKind::Config, format!("{what}; run calve reload {table}, then verify"))),
+        };
+        match sides {
+            Ok(sides) => Ok((witness, sides)),
+            Err(error) => {
                 witness.close().await;
-                let message =
-                    format!("{what}: its columns changed at the source; run calve reload {table}, then verify");
-                Err(Error::new(ErrorKind::Config, message))
+                Err(error)
             }
         }
     }
@@ -175,6 +182,20 @@ fn behind(table: &TableName, reached: Option<&Position>, at: &Position, running:
 
 /// What tells two schemas apart for a comparison of rows.
 fn schema_difference(source: &TableSchema, lake: &TableSchema) -> Option<String> {
+    if source.filter != lake.filter {
+        let shown = |filter: &Option<String>| filter.clone().unwrap_or_else(|| "all".to_owned());
+        let (now, then) = (shown(&source.filter), shown(&lake.filter));
+        return Some(format!(
+            "its rows in the lake are chosen by another 'where' ({then}) than the configuration's ({now})"
+        ));
+    }
+    let (source, lake) = (&*source.kept(), &*lake.kept());
+    let columns = column_difference(source, lake)?;
+    Some(format!("{columns}: its columns changed at the source, or in the configuration"))
+}
+
+/// As [`schema_difference`], of the columns that either side has.
+fn column_difference(source: &TableSchema, lake: &TableSchema) -> Option<String> {
     let find = |schema: &TableSchema, name: &str| schema.columns.iter().find(|column| column.name == name).cloned();
     for column in &source.columns {
         match find(lake, &column.name) {
@@ -184,6 +205,9 @@ fn schema_difference(source: &TableSchema, lake: &TableSchema) -> Option<String>
                     "column {} is {} at the source and {} in the lake",
                     column.name, column.ty, other.ty
                 ));
+            }
+            Some(other) if other.usage != column.usage => {
+                return Some(format!("column {} has not the mask in the lake that is configured", column.name));
             }
             Some(_) => {}
         }
@@ -201,8 +225,8 @@ fn key_text(schema: &TableSchema, key: &[u8]) -> String {
     decode_key(schema, key).map_or_else(|| "?".to_owned(), |columns| show_key(schema, columns.iter(), 0))
 }
 
-/// Feeds every row of the source.
-async fn read_source(witness: &mut Witness, schema: &TableSchema, mut row: impl FnMut(&[u8], Digest)) -> Result<()> {
+/// Feeds every row of the source that the lake gets.
+async fn read_source(witness: &mut Witness, sides: &Sides, mut row: impl FnMut(&[u8], Digest)) -> Result<()> {
     let mut key = Vec::new();
     while let Some(event) = witness.reader().next().await? {
         let buffer = match event {
@@ -211,8 +235,8 @@ async fn read_source(witness: &mut Witness, schema: &TableSchema, mut row: impl 
             LoadEvent::Failed(_, reason) => return Err(Error::new(ErrorKind::Config, reason.to_string())),
         };
         let (_, images, _) = buffer.into_parts();
-        let arrays: Vec<_> = images.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
-        let mut rows = Rows::new(schema, &arrays)?;
+        let arrays = sides.excerpt(images)?;
+        let mut rows = Rows::new(&sides.lake, &arrays)?;
         for index in 0..rows.len() {
             rows.key(index, &mut key);
             row(&key, rows.digest(index));

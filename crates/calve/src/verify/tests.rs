@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use calve_core::{
     ChangeSink, Column, ColumnBuffer, ColumnType, ErrorKind, Lsn, NativeType, Position, RowBuffer, RowOp, SchemaChange,
-    StopReason, TableIndex, TableName, TableSchema, TransactionPoint,
+    StopReason, TableIndex, TableName, TableSchema, TransactionPoint, ValueRules,
 };
 
 use super::changes::Changes;
@@ -11,9 +11,17 @@ use super::compare::{Detail, Difference, Sums};
 use super::key_text;
 use super::rows::Rows;
 use super::schema_difference;
+use super::sides::Sides;
 
 fn column(name: &str, ty: ColumnType) -> Column {
-    Column { id: 0, name: name.into(), ty, nullable: true, native: NativeType::new(23, -1, "") }
+    Column {
+        id: 0,
+        name: name.into(),
+        ty,
+        nullable: true,
+        native: NativeType::new(23, -1, ""),
+        usage: calve_core::ColumnUse::Values,
+    }
 }
 
 fn schema(columns: Vec<Column>, key: &[usize]) -> Arc<TableSchema> {
@@ -22,6 +30,7 @@ fn schema(columns: Vec<Column>, key: &[usize]) -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns,
         key: key.to_vec(),
@@ -215,7 +224,8 @@ impl Source {
         }
         let buckets = self.sums.0.differing(&self.sums.1).pop().unwrap();
         let until = Position::Postgres(Lsn(200));
-        let mut changes = Changes::new(&until, &self.schema, &buckets, &mut self.detail);
+        let sides = Sides::new(Arc::clone(&self.schema), &ValueRules::default()).unwrap();
+        let mut changes = Changes::new(&until, &sides, &buckets, &mut self.detail);
         transactions(&mut changes);
         assert!(changes.failed.is_none());
         let name = |(key, difference): (&[u8], Difference)| (key_text(&self.schema, key), difference);
@@ -346,13 +356,14 @@ fn a_change_that_cannot_be_read_ends_the_comparison() {
         source.sums.0.differing(&source.sums.1).pop().unwrap()
     };
     let until = Position::Postgres(Lsn(200));
-    let mut changes = Changes::new(&until, &source.schema, &buckets, &mut source.detail);
+    let sides = Sides::new(Arc::clone(&source.schema), &ValueRules::default()).unwrap();
+    let mut changes = Changes::new(&until, &sides, &buckets, &mut source.detail);
     let reason = StopReason { state: "unrepresentable value".into(), detail: "d".into(), remedy: "r".into() };
     changes.stop(TableIndex(0), reason);
     assert!(changes.is_full());
     assert!(changes.failed.is_some_and(|error| error.to_string().contains("unrepresentable value")));
 
-    let mut changes = Changes::new(&until, &source.schema, &buckets, &mut source.detail);
+    let mut changes = Changes::new(&until, &sides, &buckets, &mut source.detail);
     changes.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(100) });
     changes.schema(TableIndex(0), SchemaChange { schema: Arc::clone(&source.schema), existing_rows: None });
     assert!(changes.is_full());

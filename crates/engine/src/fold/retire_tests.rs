@@ -9,8 +9,8 @@ use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
 use calve_core::{Origin, RowBuffer, RowOp, TableMode, TableSchema};
 
-use crate::fold_tests::{Change, Key, append, schema};
-use crate::{Inserts, fold};
+use crate::Inserts;
+use crate::fold_tests::{Change, Key, append, fold_of, schema};
 
 /// A row: its note, and when it was deleted.
 type Row = (String, Option<i64>);
@@ -99,7 +99,7 @@ fn keys(batch: &RecordBatch, part: usize, id: usize) -> Vec<Key> {
 
 /// The table that a folded buffer makes of another.
 fn put_on(before: &Table, rows: RowBuffer, said: &dyn std::fmt::Debug) -> Table {
-    let batch = fold(rows, Inserts::AreNew).unwrap();
+    let batch = fold_of(rows, Inserts::AreNew).unwrap();
     let mut result = before.clone();
     for key in keys(&batch.deletes, 0, 1) {
         result.remove(&key);
@@ -107,7 +107,9 @@ fn put_on(before: &Table, rows: RowBuffer, said: &dyn std::fmt::Debug) -> Table 
     match batch.retire {
         Some(at) => {
             assert!(batch.replace, "{said:?}");
-            result.values_mut().for_each(|(_, deleted)| *deleted = deleted.or(Some(at)));
+            for (_, deleted) in result.values_mut() {
+                *deleted = deleted.or(Some(at));
+            }
         }
         None => assert!(!batch.replace, "{said:?} forgets rows"),
     }
@@ -176,7 +178,7 @@ fn a_truncate_of_what_is_loaded_forgets() {
     for (at, step) in (0..).zip([Step::Put(A), Step::AllGo, Step::Put(B), Step::Go { key: B, known: true }]) {
         take(step, at, &mut table, &mut rows);
     }
-    let batch = fold(rows, Inserts::MayExist).unwrap();
+    let batch = fold_of(rows, Inserts::MayExist).unwrap();
     assert!(batch.replace && batch.retire.is_none() && batch.deletes.num_rows() == 0);
     assert_eq!(keys(&batch.rows, 2, 1), [B]);
     assert_eq!(batch.rows.column(3).as_primitive::<TimestampMicrosecondType>().value(0), 3);

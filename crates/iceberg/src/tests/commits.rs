@@ -264,6 +264,7 @@ async fn a_load_evolves_the_schema() {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: vec![
             column("id", ColumnType::Long, false),
@@ -317,6 +318,7 @@ async fn changes_evolve_the_schema() {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: vec![
             column("id", ColumnType::Long, false),

@@ -30,6 +30,7 @@ fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: TableMode::SoftDelete,
         columns,
         key: vec![0],
@@ -183,6 +184,7 @@ async fn rows_made_of_one_are_looked_up_together() {
         ]),
         keys: ids(&changed.map(|row| row.2)),
         missing: vec![None, Some(BooleanBuffer::new_set(count)), None],
+        filter: None,
     };
     let deletes = [1, 7, 8, 9, 3];
     written.stage(DeltaBatch { incomplete: Some(incomplete), ..batch(&Rows::new(), &deletes) }).await;

@@ -102,7 +102,14 @@ pub(super) fn table() -> TableName {
 }
 
 pub(super) fn column(name: &str, ty: ColumnType, nullable: bool) -> Column {
-    Column { id: 0, name: name.into(), ty, nullable, native: NativeType::new(1, -1, "x") }
+    Column {
+        id: 0,
+        name: name.into(),
+        ty,
+        nullable,
+        native: NativeType::new(1, -1, "x"),
+        usage: calve_core::ColumnUse::Values,
+    }
 }
 
 pub(super) fn schema() -> Arc<TableSchema> {
@@ -112,6 +119,7 @@ pub(super) fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns,
         key: vec![0],

@@ -58,6 +58,7 @@ fn changed(changes: usize) -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns,
         key: vec![0],

@@ -40,6 +40,7 @@ fn schema_of(columns: Vec<calve_core::Column>) -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns,
         key,
@@ -78,6 +79,7 @@ fn incomplete(moved: &[(Key, Key)]) -> IncompleteRows {
         rows: batch_of(columns),
         keys: keys_of(old.values().copied()),
         missing: vec![Some(BooleanBuffer::new_set(new.len())), None, None, None],
+        filter: None,
     }
 }
 
@@ -425,6 +427,7 @@ async fn keys_of_every_type_are_found() {
             rows: batch_of(vec![keys(numbers), new_null_array(&DataType::Utf8, numbers.len())]),
             keys: batch_of(vec![keys(numbers)]),
             missing: vec![None, Some(BooleanBuffer::new_set(numbers.len()))],
+            filter: None,
         };
         let delta = staged(table.write(batch(&[], &all, Some(lacking(&all))), &[]).await.unwrap());
         assert_eq!(delta.rows, all.len() as u64, "{ty:?}");
@@ -491,6 +494,7 @@ async fn columns_are_found_wherever_they_are_by_now() {
         rows,
         keys: batch_of(vec![ids(&[1, 2, 3])]),
         missing: vec![bits([false, true, false]), bits([true, false, true]), bits([true, true, false]), None],
+        filter: None,
     };
     let batch = DeltaBatch {
         schema: Arc::clone(&after),

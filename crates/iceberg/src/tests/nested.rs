@@ -24,6 +24,7 @@ fn schema(columns: Vec<(u32, Column)>) -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: TableMode::default(),
         columns,
         key,
@@ -198,7 +199,7 @@ async fn lists_and_maps_are_kept_grown_and_looked_up() {
     ];
     let rows =
         batch_of(std::iter::once(ids(&moved)).chain(grown.iter().map(|ty| cells(ty, &moved).into_array())).collect());
-    let incomplete = IncompleteRows { rows, keys: batch_of(vec![ids(&old)]), missing };
+    let incomplete = IncompleteRows { rows, keys: batch_of(vec![ids(&old)]), missing, filter: None };
     let nothing = arrays(&grown, &[]);
     written.commit(20, &after, batch(&after, nothing, Some(incomplete), &old)).await;
     let found = written.rows(&after).await;

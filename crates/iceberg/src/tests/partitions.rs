@@ -10,8 +10,8 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{Field, Schema};
 use calve_core::{
-    BloomFilters, ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Ground, Lake, LakeVersion, Onto, Result, RowBuffer,
-    RowOp, StagedDelta, TableCommit, TableSchema, Written,
+    BloomFilters, ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Excerpt, Ground, Lake, LakeVersion, Onto, Result,
+    RowBuffer, RowOp, StagedDelta, TableCommit, TableSchema, ValueRules, Written,
 };
 use iceberg::spec::{
     DataContentType, DataFile, ManifestContentType, TableMetadataRef, Transform, UnboundPartitionSpec,
@@ -24,6 +24,11 @@ use crate::manifests::{is_live, read_list, read_manifest};
 use crate::{IcebergLake, LakeSettings, partition, storage};
 
 type Row = (i64, Option<&'static str>, i32);
+
+/// All of every row.
+fn whole() -> Excerpt {
+    Excerpt::of(&schema(), &ValueRules::default()).unwrap()
+}
 
 /// `t(id bigint, city text, n int)`, key id.
 fn schema() -> Arc<TableSchema> {
@@ -38,6 +43,7 @@ fn schema_of(columns: &[(u32, &str, ColumnType)]) -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: columns.collect(),
         key: vec![0],
@@ -100,7 +106,7 @@ impl Parted {
     }
 
     async fn load(&mut self, rows: &[Row], schema: &Arc<TableSchema>) {
-        let mut writer = self.lake.start_load(Arc::clone(schema)).await.unwrap();
+        let mut writer = self.lake.start_load(Arc::clone(schema), whole()).await.unwrap();
         let mut buffer = RowBuffer::new(Arc::clone(schema));
         for (id, city, n) in rows {
             buffer.image(0).push_i64(*id);
@@ -324,7 +330,7 @@ async fn rows_of_a_file_are_sorted_and_found_by_filters() {
         assert_eq!(file.sort_order_id(), Some(1));
     }
     // Two runs in one file are not one.
-    let mut writer = parted.lake.start_load(schema()).await.unwrap();
+    let mut writer = parted.lake.start_load(schema(), whole()).await.unwrap();
     for n in 0..2 {
         let mut buffer = RowBuffer::new(schema());
         buffer.image(0).push_i64(n);
@@ -350,7 +356,7 @@ async fn a_load_of_many_partitions_keeps_every_row() {
     let target = settings.targets.get_mut(&table()).unwrap();
     target.properties.insert("write.parquet.row-group-size-bytes".into(), "100000".into());
     let mut parted = Parted::create(settings).await;
-    let mut writer = parted.lake.start_load(schema()).await.unwrap();
+    let mut writer = parted.lake.start_load(schema(), whole()).await.unwrap();
     for chunk in 0..20 {
         let mut buffer = RowBuffer::new(schema());
         for at in 0..1_000 {
@@ -370,7 +376,7 @@ async fn a_load_of_many_partitions_keeps_every_row() {
     let rows = parted.rows(&schema()).await;
     assert_eq!(rows.len(), 20_000);
     assert!(rows.iter().all(|(id, city)| city.as_deref() == Some(&*format!("city {id}"))));
-    let mut given_up = parted.lake.start_load(schema()).await.unwrap();
+    let mut given_up = parted.lake.start_load(schema(), whole()).await.unwrap();
     let before = super::fixture::files_under(&scratch.0);
     let mut buffer = RowBuffer::new(schema());
     for n in 0..100 {
@@ -446,7 +452,7 @@ async fn what_others_did_to_the_partitions_is_named() {
         assert!(error.to_string().contains(&format!("gave it partition spec {default} in the lake")), "{error}");
         let error = parted.try_commit(kept.clone(), &schema()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-        let error = parted.lake.start_load(schema()).await.err().unwrap();
+        let error = parted.lake.start_load(schema(), whole()).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         parted.update(vec![TableUpdate::SetDefaultSpec { spec_id: i32::from(default != 2) }]).await;
     }

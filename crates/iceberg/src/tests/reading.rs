@@ -8,8 +8,8 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use calve_core::{
-    BloomFilters, ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Ground, Lake, LakeVersion, Onto, Result, RowBuffer,
-    RowOp, StagedDelta, TableCommit, TableSchema,
+    BloomFilters, ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Excerpt, Ground, Lake, LakeVersion, Onto, Result,
+    RowBuffer, RowOp, StagedDelta, TableCommit, TableSchema, ValueRules,
 };
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
@@ -33,6 +33,7 @@ fn schema() -> Arc<TableSchema> {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns,
         key: vec![2, 1],
@@ -202,7 +203,8 @@ async fn a_load_replaces_what_was_there() {
     let scratch = Scratch::new();
     let mut history = History::create(&scratch).await;
     history.put(&[(1, "a", Some(1))]).await;
-    let mut writer = history.lake.start_load(schema()).await.unwrap();
+    let mut writer =
+        history.lake.start_load(schema(), Excerpt::of(&schema(), &ValueRules::default()).unwrap()).await.unwrap();
     let mut model = Model::new();
     for chunk in 0..20 {
         let mut rows = RowBuffer::new(schema());

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, UInt32Array};
+use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
 use arrow_schema::ArrowError;
+use arrow_select::filter::filter;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use calve_core::{CheckpointId, Error, ErrorKind, IncompleteRows, Result};
@@ -11,12 +12,23 @@ use calve_core::{CheckpointId, Error, ErrorKind, IncompleteRows, Result};
 use crate::lake::{IcebergLake, KnownTable, TableSlot};
 use crate::stamp;
 
-/// The rows of these places. `found` has one array for each column that some row lacks, with a cell for each of the places.
+/// The rows of these places, as far as they are put, and how many these are. `found` has one array for each column that some row lacks,
+/// with a cell for each of the places.
 pub(super) fn completed(
     rows: &IncompleteRows,
     places: &[u32],
     found: &[ArrayRef],
-) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
+) -> std::result::Result<(Vec<ArrayRef>, usize), ArrowError> {
+    let columns = whole(rows, places, found)?;
+    let Some(selected) = rows.filter.as_ref().map(|filter| filter.selects(&columns)) else {
+        return Ok((columns, places.len()));
+    };
+    let (count, selected) = (selected.count_set_bits(), BooleanArray::new(selected, None));
+    let columns = columns.iter().map(|column| filter(column, &selected)).collect::<std::result::Result<_, _>>()?;
+    Ok((columns, count))
+}
+
+fn whole(rows: &IncompleteRows, places: &[u32], found: &[ArrayRef]) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
     let own = UInt32Array::from(places.to_vec());
     let mut found = found.iter();
     let columns = rows.rows.columns().iter().zip(&rows.missing);

@@ -116,15 +116,19 @@ pub(crate) fn write_batch(
         (None, _) => {}
         (Some(incomplete), Some(look_up)) => {
             let looked = look_up.run(|places, found| {
-                let columns = completed(&incomplete, places, found).map_err(|error| {
+                let (columns, count) = completed(&incomplete, places, found).map_err(|error| {
                     let what = format!("table {}: looked-up values could not be put into their rows", layout.table);
                     Error::with_source(ErrorKind::Bug, what, error)
                 })?;
-                rows.write(columns, places.len())
+                rows.write(columns, count)
             })?;
             if let Some(missing) = looked.missing {
                 let key = shown_key(&schema, incomplete.keys.columns(), missing);
-                return Ok(Files::Stops(StopReason::row_missing(&schema.table, &key)));
+                let reason = match incomplete.filter {
+                    Some(_) => StopReason::unchanged_values_of_new_row(&schema.table, &key),
+                    None => StopReason::row_missing(&schema.table, &key),
+                };
+                return Ok(Files::Stops(reason));
             }
         }
         (Some(_), None) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use calve_core::{ColumnBuffer, Error, ErrorKind, LoadWriter, Result, RowBuffer, RowOp, StagedDelta};
+use calve_core::{Error, ErrorKind, Excerpt, LoadWriter, Result, RowBuffer, RowOp, StagedDelta};
 use iceberg::spec::DataFile;
 use tokio::task::JoinSet;
 
@@ -20,6 +20,7 @@ use crate::naming::FileNaming;
 /// none is idle, so that a small table becomes one file.
 pub(crate) struct TableLoad {
     layout: Arc<TableLayout>,
+    excerpt: Arc<Excerpt>,
     naming: Arc<FileNaming>,
     encoders: Arc<Encoders>,
     idle: Vec<PartitionedFiles>,
@@ -27,8 +28,14 @@ pub(crate) struct TableLoad {
 }
 
 impl TableLoad {
-    pub(crate) fn new(layout: Arc<TableLayout>, naming: Arc<FileNaming>, encoders: Arc<Encoders>) -> Self {
-        Self { layout, naming, encoders, idle: Vec::new(), busy: JoinSet::new() }
+    pub(crate) fn new(
+        layout: Arc<TableLayout>,
+        excerpt: Excerpt,
+        naming: Arc<FileNaming>,
+        encoders: Arc<Encoders>,
+    ) -> Self {
+        let excerpt = Arc::new(excerpt);
+        Self { layout, excerpt, naming, encoders, idle: Vec::new(), busy: JoinSet::new() }
     }
 
     /// A series to write to; waits for one where as many are busy as there are encoders.
@@ -98,14 +105,12 @@ impl LoadWriter for TableLoad {
             ));
         }
         let mut series = self.series().await?;
-        let permit = self.encoders.permit().await?;
+        let (permit, excerpt) = (self.encoders.permit().await?, Arc::clone(&self.excerpt));
         self.busy.spawn_blocking(move || {
             let _permit = permit;
-            let schema = Arc::clone(rows.schema());
-            let (ops, images, _) = rows.into_parts();
             let complete = series.complete_files();
-            let columns = images.into_iter().map(ColumnBuffer::into_array).chain(schema.loaded_cells(ops.len()));
-            series.write(columns.collect(), ops.len())?;
+            let (columns, count) = excerpt.loaded(rows)?;
+            series.write(columns, count)?;
             if series.complete_files() > complete {
                 failpoint::hit("load.file-written");
             }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use calve_core::{
-    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Ground, LoadWriter, Onto, Result, StagedDelta, StopReason,
-    TableName, TableSchema, Written,
+    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Excerpt, Ground, LoadWriter, Onto, Result, StagedDelta,
+    StopReason, TableName, TableSchema, Written,
 };
 
 pub(crate) use dictionaries::Dictionaries;
@@ -80,9 +80,9 @@ impl DeltaWriter for IcebergLake {
         Ok(Written::Delta(delta))
     }
 
-    async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>> {
+    async fn start_load(&self, schema: Arc<TableSchema>, excerpt: Excerpt) -> Result<Box<dyn LoadWriter>> {
         let layout = self.layout_for(&schema, Onto::Load).await?;
-        Ok(Box::new(TableLoad::new(layout, Arc::clone(&self.naming), Arc::clone(&self.encoders))))
+        Ok(Box::new(TableLoad::new(layout, excerpt, Arc::clone(&self.naming), Arc::clone(&self.encoders))))
     }
 
     async fn discard(&self, deltas: &[StagedDelta]) {

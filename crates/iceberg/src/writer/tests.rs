@@ -36,6 +36,7 @@ impl Fixture {
             ty: ty.clone(),
             nullable: *nullable,
             native: NativeType::new(0, -1, "native"),
+            usage: calve_core::ColumnUse::Values,
         });
         let table = TableName::new("public", "t");
         let source = TableSchema {
@@ -43,6 +44,7 @@ impl Fixture {
             native_id: 1,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: calve_core::TableMode::default(),
             columns: columns.collect(),
             key,
@@ -408,7 +410,8 @@ fn rows_that_do_not_fit_leave_no_file() {
 
 fn load(fixture: &Fixture) -> Box<dyn LoadWriter> {
     let encoders = Arc::new(Encoders::new(2));
-    Box::new(TableLoad::new(Arc::clone(&fixture.layout), Arc::clone(&fixture.naming), encoders))
+    let excerpt = calve_core::Excerpt::of(&fixture.source, &calve_core::ValueRules::default()).unwrap();
+    Box::new(TableLoad::new(Arc::clone(&fixture.layout), excerpt, Arc::clone(&fixture.naming), encoders))
 }
 
 fn rows(fixture: &Fixture, from: i64, count: i64) -> RowBuffer {

@@ -46,7 +46,7 @@ pub(crate) struct RowPlan {
 #[derive(Debug)]
 pub(super) struct ColumnPlan {
     pub(super) length: Length,
-    /// Where the cells go; None: the schema leaves the column out.
+    /// Where the cells go; None: the schema or the lake leaves the column out.
     pub(super) target: Option<Target>,
     pub(super) is_json: bool,
 }
@@ -68,7 +68,8 @@ pub(super) struct Target {
 impl RowPlan {
     /// Matches a table map with a schema.
     ///
-    /// Columns correspond in order. Where the map names them the schema may leave some out.
+    /// Columns correspond in order. Where the map names them the schema may leave some out; of columns that the lake does not get
+    /// no cell goes anywhere.
     pub(crate) fn new(flavour: Flavour, map: &TableMap<'_>, schema: &Arc<TableSchema>) -> Result<Self, Mismatch> {
         if let Some(code) = map.unknown {
             let place = map.columns.len() + 1;
@@ -84,7 +85,8 @@ impl RowPlan {
                     shape.code, shape.modifier
                 ));
             };
-            let target = match target {
+            let kept = |index: &&usize| schema.columns.get(**index).is_none_or(|column| !column.usage.is_left_out());
+            let target = match target.as_ref().filter(kept) {
                 Some(index) => Some(Self::target(flavour, map, schema, place, *index)?),
                 None => None,
             };

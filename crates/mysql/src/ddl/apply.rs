@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Column, NativeType, SchemaChange, TableRules, TableSchema};
+use calve_core::{Column, ColumnType, ColumnUse, NativeType, SchemaChange, TableRules, TableSchema};
 
 use super::change::{Alteration, TableChange};
 use super::conversion;
@@ -221,14 +221,19 @@ impl<'a> Table<'a> {
                 (None, Some(before), _) => before.clone(),
                 (None, None, _) => return Err(format!("column {} comes from nowhere", draft.name)),
             };
-            // Under another name another rule may hold.
+            // Under another name another rule may hold; the lake goes on with what it has of a column under its own, and of the key.
+            let usage = match draft.before {
+                Some(before) if in_key || before.name == draft.name => before.usage.clone(),
+                Some(_) | None => self.rules().usage(draft.name),
+            };
             let nullable = column.nullable || self.rules().may_become_null(draft.name, in_key);
-            columns.push(Column { id: draft.id, name: draft.name.to_owned(), nullable, ..column });
+            let ty = if matches!(usage, ColumnUse::Masked(_)) { ColumnType::String } else { column.ty };
+            columns.push(Column { id: draft.id, name: draft.name.to_owned(), ty, nullable, usage, ..column });
         }
         let place = |id: &u32| drafts.iter().position(|draft| draft.id == *id);
         let key = key.iter().filter_map(place).collect();
-        let TableSchema { table, native_id, left_out, mode, .. } = self.schema.clone();
-        Ok(TableSchema { table, native_id, character_set, left_out, mode, columns, key })
+        let TableSchema { table, native_id, left_out, mode, filter, .. } = self.schema.clone();
+        Ok(TableSchema { table, native_id, character_set, left_out, mode, filter, columns, key })
     }
 
     fn conversions(&self) -> Conversions {
@@ -269,7 +274,9 @@ impl<'a> Table<'a> {
     /// What the statement did to rows that were there.
     fn existing_rows(&self, drafts: &[Draft<'_>], next: &TableSchema) -> Option<String> {
         let strict = self.session.strict && !self.alteration.ignore;
-        drafts.iter().zip(&next.columns).find_map(|(draft, column)| match (draft.before, draft.definition) {
+        let kept = drafts.iter().zip(&next.columns).filter(|(_, column)| !column.usage.is_left_out());
+        let mut kept = kept.filter(|(draft, _)| draft.before.is_none_or(|before| !before.usage.is_left_out()));
+        kept.find_map(|(draft, column)| match (draft.before, draft.definition) {
             (None, Some(definition)) => added(definition, column),
             (Some(before), Some(definition)) => redefined(before, definition, column, strict),
             (Some(before), None) => conversion::loss(before, column, strict),

@@ -1,4 +1,7 @@
-use calve_core::{ColumnRules, ColumnType, Evolution, OnUnrepresentable, SchemaChange, TableRules, TableSchema};
+use calve_core::{
+    ColumnPattern, ColumnRules, ColumnSelection, ColumnType, Evolution, OnUnrepresentable, SchemaChange, TableRules,
+    TableSchema,
+};
 
 use super::tests::table;
 use super::*;
@@ -27,6 +30,7 @@ fn schema(flavour: Flavour, columns: &str) -> TableSchema {
         native_id: 0,
         character_set,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: columns_so_far,
         key: vec![0],
@@ -60,7 +64,7 @@ fn shown(schema: &TableSchema) -> String {
 #[test]
 fn rules_follow_the_name() {
     let before = schema(Flavour::MySql, "a TIME NOT NULL, c TIME NOT NULL");
-    let rule = ColumnRules { on_unrepresentable: Some(OnUnrepresentable::Null), ty: None };
+    let rule = ColumnRules { on_unrepresentable: Some(OnUnrepresentable::Null), ..ColumnRules::default() };
     let rules = TableRules { columns: [("b".to_owned(), rule)].into(), ..TableRules::default() };
     let session = Session { rules: Some(&rules), ..STRICT };
     for (clauses, expected) in [
@@ -256,5 +260,33 @@ fn a_key_of_other_columns_is_another_key() {
     ] {
         let change = altered(&before, &format!("ALTER TABLE t {clauses}"), STRICT).unwrap();
         assert_eq!(change.map(|change| before.evolution(&change.schema) == Evolution::Kept), kept, "{clauses}");
+    }
+}
+
+/// What the lake does not get may become anything; under another name another rule holds.
+#[test]
+fn what_is_left_out_may_become_anything() {
+    let rules = TableRules {
+        selection: ColumnSelection::Without(vec![ColumnPattern::new("secret*")]),
+        ..TableRules::default()
+    };
+    let session = Session { rules: Some(&rules), ..STRICT };
+    let before = rules.applied(schema(Flavour::MySql, "secret VARCHAR(9), a INT, b TEXT"));
+    for (clauses, kept, changes) in [
+        ("DROP COLUMN secret", "id a b", false),
+        ("MODIFY secret INT NOT NULL AFTER a", "id a b", false),
+        ("ADD secret2 INT NOT NULL DEFAULT 5 FIRST", "id a b", false),
+        ("CHANGE secret secret3 DATETIME NOT NULL", "id a b", false),
+        ("CONVERT TO CHARACTER SET latin1", "id a b", true),
+        ("RENAME COLUMN secret TO open", "id open a b", true),
+        ("RENAME COLUMN a TO secret4", "id b", false),
+        ("CHANGE a secret4 BIGINT NOT NULL", "id b", false),
+        ("RENAME COLUMN id TO secret_id", "secret_id a b", false),
+    ] {
+        let change = altered(&before, &format!("ALTER TABLE t {clauses}"), session).unwrap().unwrap();
+        let names: Vec<String> = change.schema.kept().columns.iter().map(|column| column.name.clone()).collect();
+        assert_eq!(names.join(" "), kept, "{clauses}");
+        let again = change.existing_rows.is_some() || before.evolution(&change.schema) != Evolution::Kept;
+        assert_eq!(again, changes, "{clauses}");
     }
 }

@@ -123,6 +123,7 @@ pub(super) fn fitting(map: &TableMap<'_>, choices: &mut Choices<'_>) -> Arc<Tabl
         native_id: 0,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns,
         key,

@@ -21,7 +21,10 @@ use crate::sql::identifier;
 pub(super) struct LoadTable {
     pub(super) schema: Arc<TableSchema>,
     pub(super) estimated_rows: Option<u64>,
+    /// Of the columns that are kept.
     kinds: Vec<Kind>,
+    /// Their places in the schema.
+    places: Vec<usize>,
     rules: Vec<CellRule>,
     zero_dates: ZeroDates,
     pub(super) cutter: Cutter,
@@ -51,18 +54,20 @@ impl LoadTable {
         };
         let found = found.ok_or_else(|| refused("dropped", &missing(table)))?;
         let schema = found.schema(server).map_err(|finding| refused("schema changed", &finding))?;
-        let kinds = schema.columns.iter().map(Kind::of).collect::<Option<Vec<_>>>().ok_or_else(|| {
+        let (kept, places) = (schema.kept(), schema.kept_places());
+        let kinds = kept.columns.iter().map(Kind::of).collect::<Option<Vec<_>>>().ok_or_else(|| {
             let what = format!("table {table} has a column of a type that cannot be read");
             refused("schema changed", &Finding::error(what, "run `calve check`"))
         })?;
+        drop(kept);
         let cutter = Cutter::of(&found, &schema, piece_rows);
         let zero_dates = server.conversions.zero_dates.clone();
         let rules = server.conversions.rules.cells(&schema);
-        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, rules, zero_dates, cutter })
+        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, places, rules, zero_dates, cutter })
     }
 
     pub(super) fn select(&self, range: &Range) -> String {
-        let columns: Vec<String> = self.schema.columns.iter().map(|column| identifier(&column.name)).collect();
+        let columns: Vec<String> = self.schema.kept().columns.iter().map(|column| identifier(&column.name)).collect();
         format!("SELECT {}{}", columns.join(", "), self.cutter.rows_of(range))
     }
 
@@ -75,13 +80,13 @@ impl LoadTable {
     ) -> std::result::Result<usize, PieceFault> {
         let mut bytes = 0;
         let mut substituted = Substituted::default();
-        for (at, kind) in self.kinds.iter().enumerate() {
-            let value = row.as_ref(at).unwrap_or(&Value::NULL);
+        for (place, (kind, at)) in self.kinds.iter().zip(&self.places).enumerate() {
+            let value = row.as_ref(place).unwrap_or(&Value::NULL);
             bytes += match value {
                 Value::Bytes(value) => value.len() + 4,
                 _ => 8,
             };
-            if let Err(fault) = self.push_cell(row, at, *kind, scratch, &mut substituted, buffer) {
+            if let Err(fault) = self.push_cell((row, value), *at, *kind, scratch, &mut substituted, buffer) {
                 buffer.discard_row();
                 return Err(fault);
             }
@@ -93,7 +98,7 @@ impl LoadTable {
 
     fn push_cell(
         &self,
-        row: &Row,
+        (row, value): (&Row, &Value),
         at: usize,
         kind: Kind,
         scratch: &mut Vec<u8>,
@@ -101,7 +106,6 @@ impl LoadTable {
         buffer: &mut RowBuffer,
     ) -> std::result::Result<(), PieceFault> {
         let nullable = self.schema.columns.get(at).is_some_and(|column| column.nullable);
-        let value = row.as_ref(at).unwrap_or(&Value::NULL);
         let out = buffer.image(at);
         if *value == Value::NULL {
             if !nullable {
@@ -151,7 +155,8 @@ impl LoadTable {
         let part = |&at: &usize| {
             let column = self.schema.columns.get(at)?;
             let mut out = ColumnBuffer::new(column.ty.clone());
-            if let (Some(kind), Some(value)) = (self.kinds.get(at), row.as_ref(at)) {
+            let place = self.places.iter().position(|place| *place == at)?;
+            if let (Some(kind), Some(value)) = (self.kinds.get(place), row.as_ref(place)) {
                 let _ = kind.push(value, &mut scratch, &mut out);
             }
             Some(out)

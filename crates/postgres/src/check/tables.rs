@@ -13,7 +13,7 @@ pub(super) fn check(relations: &[Relation], tables: &[TableName], rules: &ValueR
     let mut findings = Vec::new();
     let found: BTreeSet<&TableName> = relations.iter().map(|relation| &relation.table).collect();
     findings.extend(tables.iter().filter(|table| !found.contains(table)).map(missing));
-    findings.extend(relations.iter().flat_map(|relation| relation.findings(rules.table(&relation.table).mode)));
+    findings.extend(relations.iter().flat_map(|relation| relation.findings(&rules.table(&relation.table))));
     findings.extend(relations.iter().flat_map(|relation| relation.rule_findings(rules)));
     findings.extend(relations.iter().flat_map(|relation| relation.layout_findings(rules)));
     partitions_beside_their_table(relations, &mut findings);

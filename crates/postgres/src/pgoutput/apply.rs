@@ -106,8 +106,18 @@ impl Decoder {
     /// what is returned is to be [`replayed`](Self::replayed) before the next message.
     pub(crate) fn message(&mut self, bytes: &[u8], sink: &mut dyn ChangeSink) -> Result<Option<Replay>> {
         if self.in_progress.in_segment() {
-            let tables = &self.tables;
-            self.in_progress.message(bytes, |relation| table_of(tables, relation).is_some()).map_err(refused)?;
+            let (tables, rules) = (&self.tables, &self.rules);
+            let follows = |relation: &Relation<'_>| table_of(tables, relation).is_some();
+            // Left out by the schema so far and by the rules for columns to come: in no case is it wanted at the commit.
+            let leaves_out = |relation: &Relation<'_>, name: &str| {
+                let table = table_of(tables, relation).and_then(|index| tables.get(index.0));
+                table.is_some_and(|table| {
+                    let column = table.schema.columns.iter().find(|column| column.name == name);
+                    column.is_none_or(|column| column.usage.is_left_out())
+                        && rules.table(&table.name).usage(name).is_left_out()
+                })
+            };
+            self.in_progress.message(bytes, follows, leaves_out).map_err(refused)?;
             return Ok(None);
         }
         match Message::parse(bytes).map_err(|error| malformed(&error))? {
@@ -251,7 +261,8 @@ impl Decoder {
 
     /// The table's rows have another schema from here on. The sink takes it, or takes no more rows of the table.
     fn reshape(&mut self, table: TableIndex, change: SchemaChange, sink: &mut dyn ChangeSink) -> Result<()> {
-        let unsafe_column = change.schema.columns.iter().find(|column| !binary_safe(column));
+        let unsafe_column =
+            change.schema.columns.iter().find(|column| !column.usage.is_left_out() && !binary_safe(column));
         if let Some(column) = unsafe_column.filter(|_| self.binary) {
             self.wants_text = true;
             let (table, name, ty) = (&change.schema.table, &column.name, &column.native.name);
@@ -392,6 +403,7 @@ fn no_schema() -> Arc<TableSchema> {
         native_id: 0,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: Vec::new(),
         key: Vec::new(),

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use calve_core::{Error, ErrorKind, Result};
 use calve_spool::{Records, Spool, Spools};
 
+use super::blank::{blanked, left_out};
 use super::message::{Malformed, Message, Reader, Relation};
 
 /// What is held of transactions in progress.
@@ -30,6 +31,8 @@ struct Transaction {
     aborted: HashSet<u32>,
     /// Relations of the transaction that are not followed, as they were described last.
     others: HashSet<u32>,
+    /// Of relations that are followed: which cells of their rows the lake does not get.
+    left_out: HashMap<u32, Vec<bool>>,
 }
 
 /// Why a message of a segment, or one about a transaction in progress, was not taken.
@@ -59,19 +62,24 @@ impl InProgress {
             return Err(Refusal::OutOfTurn(format!("transaction {xid} {what}")));
         }
         if first {
-            let transaction =
-                Transaction { spool: self.spools.spool(), aborted: HashSet::new(), others: HashSet::new() };
+            let transaction = Transaction {
+                spool: self.spools.spool(),
+                aborted: HashSet::new(),
+                others: HashSet::new(),
+                left_out: HashMap::new(),
+            };
             self.transactions.insert(xid, transaction);
         }
         self.segment = Some(xid);
         Ok(())
     }
 
-    /// A message within a segment: its end, or something to put aside.
+    /// A message within a segment: its end, or something to put aside, without the cells of columns that the lake does not get.
     pub(super) fn message(
         &mut self,
         bytes: &[u8],
         follows: impl Fn(&Relation<'_>) -> bool,
+        leaves_out: impl Fn(&Relation<'_>, &str) -> bool,
     ) -> std::result::Result<(), Refusal> {
         let (&kind, body) = bytes.split_first().ok_or(Malformed::Short { what: "message" })?;
         match kind {
@@ -88,10 +96,12 @@ impl InProgress {
         let Some(transaction) = self.segment.and_then(|segment| self.transactions.get_mut(&segment)) else {
             return Err(Refusal::OutOfTurn("a message of a segment came outside of one".to_owned()));
         };
-        if !transaction.keeps(&Message::of(kind, body)?, follows)? {
+        let message = Message::of(kind, body)?;
+        if !transaction.keeps(&message, follows)? {
             return Ok(());
         }
-        transaction.spool.push(&[xid, &[kind], body]).map_err(|error| {
+        let blanked = transaction.blanked(&message, body, leaves_out)?;
+        transaction.spool.push(&[xid, &[kind], blanked.as_deref().unwrap_or(body)]).map_err(|error| {
             let message = format!(
                 "changes of a transaction in progress cannot be put aside in {}: make room there, or set spill_dir to \
                  a directory with room for the largest transactions",
@@ -121,6 +131,28 @@ impl InProgress {
 }
 
 impl Transaction {
+    /// The body as it is put aside, where that is another.
+    fn blanked(
+        &mut self,
+        message: &Message<'_>,
+        body: &[u8],
+        leaves_out: impl Fn(&Relation<'_>, &str) -> bool,
+    ) -> std::result::Result<Option<Vec<u8>>, Malformed> {
+        match message {
+            Message::Relation(relation) => {
+                match left_out(relation, |column| leaves_out(relation, column))? {
+                    Some(cells) => self.left_out.insert(relation.oid, cells),
+                    None => self.left_out.remove(&relation.oid),
+                };
+                Ok(None)
+            }
+            Message::Insert { relation, .. } | Message::Update { relation, .. } | Message::Delete { relation, .. } => {
+                self.left_out.get(relation).map(|cells| blanked(body, cells)).transpose()
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Whether a message is of any use at the commit.
     fn keeps(
         &mut self,

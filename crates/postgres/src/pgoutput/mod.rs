@@ -6,6 +6,7 @@
 //! sees is the same.
 
 mod apply;
+mod blank;
 mod in_progress;
 mod message;
 mod plan;

@@ -27,6 +27,8 @@ pub(super) struct ColumnPlan {
     pub(super) old: Option<usize>,
     pub(super) nullable: bool,
     pub(super) rule: CellRule,
+    /// Nothing of it is decoded.
+    pub(super) left_out: bool,
 }
 
 impl RowPlan {
@@ -38,6 +40,7 @@ impl RowPlan {
             old: old.iter().position(|old| *old == index),
             nullable: column.nullable,
             rule,
+            left_out: column.usage.is_left_out(),
         };
         let columns = schema.columns.iter().zip(rules.cells(&schema)).enumerate().map(plan).collect();
         Self { schema, columns }
@@ -147,7 +150,8 @@ fn plan(
     if let Some(detail) = other_table(known, schema) {
         return Err(stop(detail));
     }
-    match reshape(schema, &known.shape, &known.attributes) {
+    let of_table = rules.table(&schema.table);
+    match reshape(schema, &known.shape, &known.attributes, &|name| of_table.usage(name)) {
         Err(detail) => Err(stop(detail)),
         Ok(Some(change)) => match identity_difference(&known.shape, &change.schema) {
             Some(detail) => Err(stop(detail)),

@@ -6,18 +6,20 @@
 
 use std::sync::Arc;
 
-use calve_core::{Column, ColumnType, SchemaChange, TableSchema};
+use calve_core::{Column, ColumnType, ColumnUse, NativeType, SchemaChange, TableSchema};
 
 use super::plan::{Shape, ShapeColumn};
 use crate::attributes::Attribute;
 use crate::types::{built_in, built_in_type, element_of, oid};
 
-/// The schema that rows of this shape have; None where it is the present one. The error says why it cannot be told, or why
+/// The schema that rows of this shape have; None where it is the present one. `usage` is what the lake shall get of columns that come,
+/// or get another name. The error says why it cannot be told, or why
 /// rows in the lake cannot be what they are at the source.
 pub(super) fn reshape(
     schema: &TableSchema,
     shape: &Shape,
     attributes: &[Attribute],
+    usage: &dyn Fn(&str) -> ColumnUse,
 ) -> Result<Option<SchemaChange>, String> {
     let numbered = !attributes.is_empty() && schema.columns.iter().all(|column| column.id != 0);
     if let Some(difference) = difference(shape, schema) {
@@ -29,13 +31,14 @@ pub(super) fn reshape(
             let alive = |attribute: &&Attribute| !attribute.dropped && attribute.column.name == column.name;
             attributes.iter().find(alive).is_some_and(|now| now.column.id != column.id)
                 && attributes.iter().any(|attribute| attribute.dropped && attribute.column.id == column.id)
+                && !column.usage.is_left_out()
         };
         return match schema.columns.iter().find(replaced).filter(|_| numbered) {
             Some(column) => Err(format!("column {} was dropped and added again", column.name)),
             None => Ok(with_left_out(schema, attributes)),
         };
     }
-    let mut change = Change { schema, shape, attributes, last: 0, existing_rows: None };
+    let mut change = Change { schema, shape, attributes, usage, last: 0, existing_rows: None };
     let mut columns = Vec::with_capacity(shape.columns.len());
     for column in &shape.columns {
         let column = change.column(column)?;
@@ -76,6 +79,7 @@ struct Change<'a> {
     schema: &'a TableSchema,
     shape: &'a Shape,
     attributes: &'a [Attribute],
+    usage: &'a dyn Fn(&str) -> ColumnUse,
     /// The number of the column before: they grow.
     last: u32,
     existing_rows: Option<String>,
@@ -89,7 +93,8 @@ impl Change<'_> {
         match (before, now) {
             // It stands where the old one of its name cannot stand.
             (Some(before), Some(now)) if before.id < self.last && self.last < now.column.id => self.added(now, column),
-            (Some(before), Some(now)) if before.id != now.column.id => {
+            // Where the lake gets nothing of the column, which of the two it is makes no difference.
+            (Some(before), Some(now)) if before.id != now.column.id && !before.usage.is_left_out() => {
                 Err(format!("column {} was dropped, or renamed, and another took its name", column.name))
             }
             (Some(before), _) => self.stayed(before, column),
@@ -110,6 +115,15 @@ impl Change<'_> {
         let had = (before.native.id, before.native.modifier);
         let has = (column.type_oid, column.modifier);
         let mut next = before.clone();
+        if before.name != column.name && self.schema.key_columns().all(|key| key.id != before.id) {
+            next.usage = (self.usage)(&column.name);
+        }
+        if next.usage.is_left_out() {
+            // Its type tells apart one shape from another, and no more.
+            next.native = NativeType { name: before.native.name.clone(), ..NativeType::new(has.0, has.1, "") };
+            next.name.clone_from(&column.name);
+            return Ok(next);
+        }
         if had != has {
             let now = now.filter(|now| (now.column.native.id, now.column.native.modifier) == has);
             let (ty, native) = match now {
@@ -127,7 +141,8 @@ impl Change<'_> {
             let printed = before.ty == ColumnType::String && element_of(had.0).unwrap_or(had.0) == oid::FLOAT4;
             // An array that was loaded as text, as versions did that knew no lists, is text until it is read again.
             let still_text = before.ty == ColumnType::String && matches!(ty, ColumnType::List(_));
-            let ty = if still_text && keeps_values(had, has) { ColumnType::String } else { ty };
+            let as_text = (still_text && keeps_values(had, has)) || matches!(next.usage, ColumnUse::Masked(_));
+            let ty = if as_text { ColumnType::String } else { ty };
             if printed || !keeps_values(had, has) {
                 self.existing_rows.get_or_insert(format!(
                     "the type of column {} changed from {} to {}",
@@ -142,6 +157,11 @@ impl Change<'_> {
     }
 
     fn added(&mut self, now: &Attribute, column: &ShapeColumn) -> Result<Column, String> {
+        let usage = (self.usage)(&column.name);
+        if usage.is_left_out() {
+            let native = NativeType { id: column.type_oid, modifier: column.modifier, ..now.column.native.clone() };
+            return Ok(Column { nullable: true, native, usage, ..now.column.clone() });
+        }
         if (now.column.native.id, now.column.native.modifier) != (column.type_oid, column.modifier) {
             return Err(format!("column {} was added, and its type changed since", column.name));
         }
@@ -151,7 +171,7 @@ impl Change<'_> {
                 column.name
             ));
         }
-        Ok(Column { nullable: true, ..now.column.clone() })
+        Ok(Column { nullable: true, usage, ..now.column.clone() })
     }
 }
 
@@ -207,9 +227,13 @@ fn difference(shape: &Shape, schema: &TableSchema) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use calve_core::{Evolution, NativeType, TableName};
+    use calve_core::{Evolution, TableName};
 
     use super::*;
+
+    fn values(_: &str) -> ColumnUse {
+        ColumnUse::Values
+    }
 
     const NUMERIC_10_2: i32 = (10 << 16 | 2) + 4;
 
@@ -218,7 +242,14 @@ mod tests {
 
     fn column(&(id, name, type_oid, modifier): &Named) -> Column {
         let ty = built_in_type(type_oid, modifier);
-        Column { id, name: name.to_owned(), ty, nullable: id != 1, native: NativeType::new(type_oid, modifier, "?") }
+        Column {
+            id,
+            name: name.to_owned(),
+            ty,
+            nullable: id != 1,
+            native: NativeType::new(type_oid, modifier, "?"),
+            usage: ColumnUse::Values,
+        }
     }
 
     fn schema(columns: &[Named]) -> TableSchema {
@@ -228,6 +259,7 @@ mod tests {
             native_id: 9,
             character_set: None,
             left_out: Vec::new(),
+            filter: None,
             mode: calve_core::TableMode::default(),
             columns,
             key: vec![0],
@@ -268,7 +300,7 @@ mod tests {
     const PRICE: Named = (3, "price", oid::NUMERIC, NUMERIC_10_2);
 
     fn became(seen: &[Named], dropped: &[u32], now: &[Named]) -> Result<Option<SchemaChange>, String> {
-        reshape(&schema(&[ID, NAME, PRICE]), &shape(seen), &attributes(dropped, now))
+        reshape(&schema(&[ID, NAME, PRICE]), &shape(seen), &attributes(dropped, now), &values)
     }
 
     /// Numbers, names and nothing said of rows that were there.
@@ -301,6 +333,43 @@ mod tests {
         ] {
             assert_eq!(kept(&seen, &dropped, &seen), named(&seen), "{seen:?}");
         }
+    }
+
+    /// As the lake gets the columns whose names begin so.
+    fn less_notes(name: &str) -> ColumnUse {
+        if name.starts_with("note") { ColumnUse::LeftOut } else { ColumnUse::Values }
+    }
+
+    #[test]
+    fn what_is_left_out_may_become_anything() {
+        let note = (4, "note", oid::TEXT, -1);
+        let mut before = schema(&[ID, NAME, note]);
+        before.columns[2].usage = ColumnUse::LeftOut;
+        let became = |seen: &[Named], dropped: &[u32], now: &[Named]| {
+            let change = reshape(&before, &shape(seen), &attributes(dropped, now), &less_notes)?;
+            let change = change.ok_or("the same")?;
+            let kept = before.evolution(&change.schema) == Evolution::Kept && change.existing_rows.is_none();
+            Ok::<_, String>((change.schema.kept().columns.len(), kept))
+        };
+        let filled = (5, "note_filled", oid::INT8, -1);
+        let filled_now = Attribute { filled: true, ..attributes(&[], &[filled]).remove(0) };
+        for (seen, dropped, expected) in [
+            (vec![ID, NAME], vec![4], Ok((2, true))),
+            (vec![ID, NAME, (4, "note2", oid::TEXT, -1)], vec![], Ok((2, true))),
+            (vec![ID, NAME, (4, "note", oid::INT4, -1)], vec![], Ok((2, true))),
+            (vec![ID, NAME, note, filled], vec![], Ok((2, true))),
+            // Another under the name that the last one had.
+            (vec![ID, NAME, (5, "note", oid::TEXT, -1)], vec![4], Err("the same".to_owned())),
+            // One comes in, one goes out, and a key stays.
+            (vec![ID, NAME, (4, "text", oid::TEXT, -1)], vec![], Ok((3, false))),
+            (vec![ID, (2, "note3", oid::TEXT, -1), note], vec![], Ok((1, true))),
+            (vec![(1, "note_id", oid::INT8, -1), NAME, note], vec![], Ok((2, true))),
+        ] {
+            assert_eq!(became(&seen, &dropped, &seen), expected, "{seen:?}");
+        }
+        let now: Vec<_> = attributes(&[], &[ID, NAME, note]).into_iter().chain([filled_now]).collect();
+        let change = reshape(&before, &shape(&[ID, NAME, note, filled]), &now, &less_notes).unwrap().unwrap();
+        assert_eq!(change.existing_rows, None);
     }
 
     #[test]
@@ -362,17 +431,21 @@ mod tests {
         let now = [ID, NAME, PRICE, (4, "computed", oid::INT4, -1)];
         let known = became(&all, &[], &now).unwrap().expect("a column more is left out").schema;
         assert_eq!((&known.columns, &known.left_out), (&schema(&all).columns, &vec![4]));
-        assert_eq!(reshape(&known, &shape(&all), &attributes(&[], &now)), Ok(None));
+        assert_eq!(reshape(&known, &shape(&all), &attributes(&[], &now), &values), Ok(None));
         let plain = [ID, NAME, PRICE, (4, "plain", oid::INT4, -1)];
-        let change = reshape(&known, &shape(&plain), &attributes(&[], &plain)).unwrap().expect("the shape is another");
+        let change =
+            reshape(&known, &shape(&plain), &attributes(&[], &plain), &values).unwrap().expect("the shape is another");
         assert!(change.schema.left_out.is_empty());
         assert!(matches!(known.evolution(&change.schema), Evolution::ReadAgain(why) if why.contains("plain")));
         // Without numbers nothing can be told.
         let mut old = schema(&[ID, NAME, PRICE]);
         old.columns[1].id = 0;
         let seen = [ID, PRICE];
-        assert_eq!(reshape(&old, &shape(&seen), &attributes(&[2], &seen)), Err("column name was dropped".to_owned()));
-        assert!(reshape(&schema(&[ID, NAME]), &shape(&[ID]), &[]).is_err());
+        assert_eq!(
+            reshape(&old, &shape(&seen), &attributes(&[2], &seen), &values),
+            Err("column name was dropped".to_owned())
+        );
+        assert!(reshape(&schema(&[ID, NAME]), &shape(&[ID]), &[], &values).is_err());
     }
 
     #[test]
@@ -384,7 +457,8 @@ mod tests {
             before.columns[2].ty = ColumnType::String;
             let mut catalog = attributes(&[], &[ID, NAME, now]);
             catalog[2].column.ty = ColumnType::String;
-            let change = reshape(&before, &shape(&[ID, NAME, has]), &catalog).unwrap().expect("the shape is another");
+            let change =
+                reshape(&before, &shape(&[ID, NAME, has]), &catalog, &values).unwrap().expect("the shape is another");
             assert_eq!((change.existing_rows, &change.schema.columns[2].ty), (None, &ColumnType::String));
             assert_eq!(change.schema.columns[2].native.id, has.2);
         }
@@ -395,8 +469,9 @@ mod tests {
             before.columns[2].ty = ty.clone();
             let mut catalog = attributes(&[], &[ID, NAME, double]);
             catalog[2].column.ty = ty;
-            let change =
-                reshape(&before, &shape(&[ID, NAME, double]), &catalog).unwrap().expect("the shape is another");
+            let change = reshape(&before, &shape(&[ID, NAME, double]), &catalog, &values)
+                .unwrap()
+                .expect("the shape is another");
             assert_eq!(change.existing_rows.is_none(), kept, "{change:?}");
         }
     }

@@ -90,10 +90,14 @@ enum Before<'a> {
 fn push_image<'a>(plan: &RowPlan, row: Tuple<'a>, before: &Before<'a>, buffer: &mut RowBuffer) -> Result<(), Fault> {
     check_count(plan, row)?;
     let mut cells = row.cells();
-    let mut left_out = false;
+    let mut unchanged = false;
     let mut substituted = Substituted::default();
     for (index, (column, out)) in plan.columns.iter().zip(buffer.images_mut()).enumerate() {
-        if let Some(cell) = before.known(column, index, cells.next()?)? {
+        let cell = cells.next()?;
+        if column.left_out {
+            continue;
+        }
+        if let Some(cell) = before.known(column, index, cell)? {
             if let Err(fault) = push(column, index, cell, out) {
                 replace(plan, fault, cell, out, &mut substituted)?;
             }
@@ -102,15 +106,16 @@ fn push_image<'a>(plan: &RowPlan, row: Tuple<'a>, before: &Before<'a>, buffer: &
             return Err(Fault::Unchanged { column: index });
         } else {
             out.push_null();
-            left_out = true;
+            unchanged = true;
         }
     }
     cells.end()?;
     buffer.note_substituted(substituted);
-    if left_out {
+    if unchanged {
         let mut cells = row.cells();
         for (index, column) in plan.columns.iter().enumerate() {
-            if before.known(column, index, cells.next()?)?.is_none() {
+            let cell = cells.next()?;
+            if !column.left_out && before.known(column, index, cell)?.is_none() {
                 buffer.note_unchanged(index);
             }
         }
@@ -120,10 +125,13 @@ fn push_image<'a>(plan: &RowPlan, row: Tuple<'a>, before: &Before<'a>, buffer: &
 
 fn push_old(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> Result<(), Fault> {
     check_count(plan, old.row)?;
+    if plan.schema.keeps_log() && !old.full {
+        buffer.note_old_in_part();
+    }
     let mut cells = old.row.cells();
     for (index, column) in plan.columns.iter().enumerate() {
         let cell = cells.next()?;
-        let Some(place) = column.old else { continue };
+        let Some(place) = column.old.filter(|_| !column.left_out) else { continue };
         let out = buffer.old(place);
         // Without the whole old row, NULL there means "not sent" for every column outside the key.
         if column.key.is_none() && (cell == Cell::Null || !old.full) {
@@ -157,6 +165,9 @@ fn push_retiring(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> R
     let mut cells = old.row.cells();
     for (index, (column, out)) in plan.columns.iter().zip(buffer.images_mut()).enumerate() {
         let cell = cells.next()?;
+        if column.left_out {
+            continue;
+        }
         if unknown(column, cell) {
             out.push_null();
         } else if let Err(fault) = push(column, index, cell, out) {
@@ -166,7 +177,8 @@ fn push_retiring(plan: &RowPlan, old: OldTuple<'_>, buffer: &mut RowBuffer) -> R
     }
     let mut cells = old.row.cells();
     for (index, column) in plan.columns.iter().enumerate() {
-        if unknown(column, cells.next()?) {
+        let cell = cells.next()?;
+        if !column.left_out && unknown(column, cell) {
             buffer.note_unchanged(index);
         }
     }

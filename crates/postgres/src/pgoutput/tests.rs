@@ -64,6 +64,7 @@ fn table(name: &str, native_id: u32, columns: &[(&str, ColumnType, u32, i32, boo
         ty: ty.clone(),
         nullable: *nullable,
         native: NativeType::new(*id, *modifier, "?"),
+        usage: calve_core::ColumnUse::Values,
     });
     let name = TableName::new("public", name);
     let schema = TableSchema {
@@ -71,6 +72,7 @@ fn table(name: &str, native_id: u32, columns: &[(&str, ColumnType, u32, i32, boo
         native_id,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: columns.collect(),
         key: key.to_vec(),

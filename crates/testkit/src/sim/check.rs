@@ -1,6 +1,6 @@
 //! The invariants of the protocol, looked at whenever something changed that they speak of.
 //!
-//! I1: at every stamped snapshot a table's rows are the source's at the stamped position, its schema is the one stamped, and no
+//! I1: at every stamped snapshot a table's rows are the source's at the stamped position, as far as they are chosen, its schema is the one stamped, and no
 //! key is ever doubled.
 //! Of a log of changes these are the rows that it tells of, and beside what its load brought it says of every change since what
 //! the source's log does, once and in order. A table that keeps deleted rows has, of those that went since its load, each as it was
@@ -71,12 +71,12 @@ impl World {
         }
         let Some(stamp) = &table.snapshots[&snapshot].stamp else { return };
         let Some(index) = self.log.index_of(name) else { return };
-        let expected = self.log.rows_at(index, lsn(&stamp.position));
+        let expected = self.log.chosen_rows_at(index, lsn(&stamp.position));
         if rows != expected {
             let what = format!(
                 "I1: snapshot {snapshot} of {name}, stamped {}: {}\n   expected {expected:?}\n   got      {rows:?}",
                 stamp.position,
-                difference(expected, &rows)
+                difference(&expected, &rows)
             );
             return self.violate(what);
         }
@@ -211,9 +211,9 @@ impl World {
             let (Some(_), Some(main)) = (&table.stamp, table.main) else {
                 return Some(format!("{name} was never loaded"));
             };
-            let (rows, expected) = (table.live_rows(main, &self.disk), self.log.rows_at(index, self.log.end()));
+            let (rows, expected) = (table.live_rows(main, &self.disk), self.log.chosen_rows_at(index, self.log.end()));
             if rows != expected {
-                return Some(format!("{name} differs from the source: {}", difference(expected, &rows)));
+                return Some(format!("{name} differs from the source: {}", difference(&expected, &rows)));
             }
         }
         match &self.log.slot {

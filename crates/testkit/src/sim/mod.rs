@@ -12,6 +12,7 @@
 mod catalog;
 mod change_log;
 mod check;
+mod chosen;
 mod clock;
 mod disk;
 mod faults;

@@ -107,6 +107,9 @@ impl Runner {
         log.purges = scenario.purges;
         log.drifts = scenario.drifts;
         log.keep_history_of(scenario.logs, scenario.retiring);
+        if scenario.chooses {
+            log.choose_rows();
+        }
         let lake = LakeState::new(scenario.catalog);
         let mut world = World::new(log, lake, scenario.pace, spec.plan.clone(), random, keep.trace);
         world.keep_steps = keep.steps;

@@ -95,6 +95,8 @@ pub struct Scenario {
     pub(crate) logs: usize,
     /// So many after these keep deleted rows there.
     pub(crate) retiring: usize,
+    /// Of the other tables the lake gets some of the rows only.
+    pub(crate) chooses: bool,
     /// Tables whose columns are renamed are read again, instead of following.
     pub(crate) renames_reload: bool,
     /// At the end no file may be left over that nothing references.
@@ -122,6 +124,7 @@ impl Scenario {
             drifts: false,
             logs: 0,
             retiring: 0,
+            chooses: false,
             renames_reload: false,
             tidy: false,
             fault_rate: 0,
@@ -169,6 +172,7 @@ pub fn scenarios() -> Vec<Scenario> {
     all.extend(logs());
     all.extend(deleted());
     all.push(came_and_went());
+    all.extend(chosen());
     all
 }
 
@@ -345,6 +349,38 @@ fn logs() -> Vec<Scenario> {
             .at(99, &[(B, Update(1)), (B, Delete(7)), (B, Insert(7)), (B, Update(7)), (B, Update(1))])
             .at(110, &[(B, Update(7))])
             .at(240, &[(B, Update(1))]),
+    ]
+}
+
+/// Tables of which the lake gets some of the rows only. Values are counted over all changes, and in ranges that are had or not.
+fn chosen() -> Vec<Scenario> {
+    let one_row_at_a_time = Pace { varies: false, pieces: 3, load_rows: 1 };
+    vec![
+        // Rows leave by themselves, within a checkpoint, and with another key; and come back.
+        Scenario { chooses: true, ..Scenario::new("chosen") }
+            .at(15, &[(A, Update(1))])
+            .at(70, &[(B, Update(1)), (A, Insert(2))])
+            .at(75, &[(A, Update(2)), (A, Update(1)), (B, Update(1))])
+            .at(130, &[(A, Rekey(1, 3)), (B, Update(1))])
+            .at(170, &[(A, Update(3)), (A, Rekey(2, 1)), (A, Insert(2))])
+            .happens(200, Happening::Restart)
+            .at(260, &[(A, Update(3)), (A, Update(1)), (A, Update(2)), (B, Update(1))])
+            .at(330, &[(A, Update(3)), (A, Update(1)), (A, Update(2)), (B, Update(1))])
+            .at(400, &[(A, Truncate), (A, Insert(3)), (A, Insert(4)), (A, Insert(5))])
+            .at(450, &[(A, Update(3)), (A, Delete(4)), (A, Update(5)), (B, Delete(1))]),
+        Scenario {
+            chooses: true,
+            drifts: true,
+            pace: one_row_at_a_time,
+            checkpoint_rows: 2,
+            ..Scenario::new("chosen-drift")
+        }
+        .at(20, &[(A, Insert(2)), (B, Insert(2)), (B, Insert(3)), (B, Insert(4))])
+        .happens(80, Happening::Reload(B))
+        .at(84, &[(A, Update(1)), (B, Update(1)), (B, Delete(2))])
+        .at(88, &[(B, Insert(2)), (B, Rekey(3, 5)), (B, Update(2)), (B, Update(5)), (B, Update(1)), (B, Update(2))])
+        .at(94, &[(B, Update(4)), (B, Update(4)), (B, Update(5)), (B, Insert(7)), (B, Update(1)), (A, Update(2))])
+        .at(240, &[(B, Update(1)), (B, Update(4)), (A, Update(1))]),
     ]
 }
 
@@ -534,9 +570,10 @@ fn random(seed: u64) -> Scenario {
         };
         scenario.live.push((now, happening));
     }
-    // Drawn last, so that a seed's history is what it was before there were logs.
+    // Drawn last, so that a seed's history is what it was before there were logs and choices.
     scenario.logs = if random.chance(40) { 1 + random.index(tables) } else { 0 };
     scenario.retiring = if random.chance(50) { 1 + random.index(tables) } else { 0 };
+    scenario.chooses = random.chance(30);
     scenario.live.push((span, Happening::Calm));
     scenario.live.push((span + 1, Happening::Restart));
     scenario.live.push((span + 1_000, Happening::Touch));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use calve_core::{Column, ColumnType, Lsn, NativeType, Position, TableMode, TableName, TableSchema};
 
+use super::chosen;
 use super::random::Random;
 
 /// A row of every simulated table: key and value. No two changes write the same value, so every version of a row differs.
@@ -102,6 +103,8 @@ pub(crate) struct SourceLog {
     logs: usize,
     /// So many after these keep deleted rows there.
     retiring: usize,
+    /// Of tables in mode upsert the lake gets some of the rows only.
+    chooses: bool,
 }
 
 impl SourceLog {
@@ -109,7 +112,7 @@ impl SourceLog {
     pub(crate) fn new(tables: usize) -> Self {
         let tables = (0..tables)
             .map(|index| SourceTable {
-                schemas: vec![(Lsn(0), Arc::new(schema(index, 0, TableMode::Upsert)))],
+                schemas: vec![(Lsn(0), Arc::new(schema(index, 0, TableMode::Upsert, false)))],
                 rows: BTreeMap::new(),
                 history: vec![(Lsn(0), Arc::new(Vec::new()))],
                 followed_since: None,
@@ -117,7 +120,18 @@ impl SourceLog {
             })
             .collect();
         let (transactions, end) = (Vec::new(), Lsn(0x100));
-        Self { tables, transactions, end, values: 0, slot: None, purges: false, drifts: false, logs: 0, retiring: 0 }
+        Self {
+            tables,
+            transactions,
+            end,
+            values: 0,
+            slot: None,
+            purges: false,
+            drifts: false,
+            logs: 0,
+            retiring: 0,
+            chooses: false,
+        }
     }
 
     /// So many of the tables, from the first on, are logs of their changes in the lake, and so many after these keep deleted rows
@@ -125,8 +139,28 @@ impl SourceLog {
     pub(crate) fn keep_history_of(&mut self, logs: usize, retiring: usize) {
         (self.logs, self.retiring) = (logs, retiring);
         for index in 0..self.tables.len() {
-            self.tables[index].schemas = vec![(Lsn(0), Arc::new(schema(index, 0, self.mode(index))))];
+            self.tables[index].schemas = vec![(Lsn(0), Arc::new(schema(index, 0, self.mode(index), false)))];
         }
+    }
+
+    /// Of tables in mode upsert the lake gets some of the rows only. Said after the modes, and before anything is committed.
+    pub(crate) fn choose_rows(&mut self) {
+        self.chooses = true;
+        for index in 0..self.tables.len() {
+            let chooses = self.is_chosen(index);
+            self.tables[index].schemas = vec![(Lsn(0), Arc::new(schema(index, 0, self.mode(index), chooses)))];
+        }
+    }
+
+    /// Whether the lake gets some of the table's rows only. Its columns are not renamed, and its updates say all of their values.
+    pub(crate) fn is_chosen(&self, table: usize) -> bool {
+        self.chooses && self.mode(table).is_upsert()
+    }
+
+    /// The rows that the lake gets, as they were at a position.
+    pub(crate) fn chosen_rows_at(&self, table: usize, position: Lsn) -> Vec<Row> {
+        let rows = self.rows_at(table, position).iter();
+        rows.filter(|row| !self.is_chosen(table) || chosen::is_chosen(row)).copied().collect()
     }
 
     /// Whether the table is a log in the lake.
@@ -218,7 +252,7 @@ impl SourceLog {
             let says_something = |change| !matches!(change, Change::Alter | Change::Keep(_));
             return changes.any(|logged| logged.table == table && says_something(logged.change));
         }
-        low < high && self.rows_at(table, low) != self.rows_at(table, high)
+        low < high && self.chosen_rows_at(table, low) != self.chosen_rows_at(table, high)
     }
 
     /// The transaction after the first `count`.
@@ -272,7 +306,7 @@ impl SourceLog {
         let mut logged = Vec::new();
         for &(table, change) in changes {
             self.values += 1;
-            let (value, mode) = (self.values, self.mode(table));
+            let (value, mode, chooses) = (self.values, self.mode(table), self.is_chosen(table));
             let rows = &mut self.tables[table].rows;
             let before = match change {
                 Change::Delete(key) | Change::Rekey(key, _) => rows.get(&key).copied(),
@@ -305,7 +339,7 @@ impl SourceLog {
                 Change::Truncate => rows.clear(),
                 Change::Alter => {
                     let schemas = &mut self.tables[table].schemas;
-                    let next = schema(table, schemas.len(), mode);
+                    let next = schema(table, schemas.len(), mode, chooses);
                     schemas.push((end, Arc::new(next)));
                 }
             }
@@ -332,7 +366,7 @@ pub(crate) fn table_name(index: usize) -> TableName {
 ///
 /// A column gets another name, then NULL is allowed in it, forbidden and allowed once more: changes that the lake shows, and
 /// two that it does not, the second of which leads back to what was there before the first.
-fn schema(index: usize, changes: usize, mode: TableMode) -> TableSchema {
+fn schema(index: usize, changes: usize, mode: TableMode, chooses: bool) -> TableSchema {
     let (names, nullable) = (changes.div_ceil(4), changes % 4 == 2 || (changes > 0 && changes.is_multiple_of(4)));
     let column = |id: u32, name: &str, nullable: bool| Column {
         id,
@@ -340,6 +374,7 @@ fn schema(index: usize, changes: usize, mode: TableMode) -> TableSchema {
         ty: ColumnType::Long,
         nullable,
         native: NativeType::new(20, -1, "bigint"),
+        usage: calve_core::ColumnUse::Values,
     };
     let native_id = u32::try_from(index).expect("a handful of tables") + 16_384;
     TableSchema {
@@ -347,6 +382,7 @@ fn schema(index: usize, changes: usize, mode: TableMode) -> TableSchema {
         native_id,
         character_set: None,
         left_out: Vec::new(),
+        filter: chooses.then(|| chosen::condition("value0")),
         mode,
         columns: vec![column(1, "id", false), column(2, &format!("value{names}"), nullable)],
         key: vec![0],

@@ -10,7 +10,7 @@ use super::run::run;
 use super::world::Step;
 
 /// Every rule that can be switched off.
-pub const MUTATIONS: [Mutation; 27] = [
+pub const MUTATIONS: [Mutation; 28] = [
     Mutation::NoStamp,
     Mutation::SkipOff,
     Mutation::AckEarly,
@@ -38,6 +38,7 @@ pub const MUTATIONS: [Mutation; 27] = [
     Mutation::TruncateForgets,
     Mutation::ClaimWithin,
     Mutation::NumbersAgain,
+    Mutation::LeaversStay,
 ];
 
 /// One run: which scenario, under which seed and faults, with which rule switched off.

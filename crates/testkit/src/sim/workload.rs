@@ -13,8 +13,8 @@ const KEYS: u64 = 10;
 pub(crate) fn transaction(log: &SourceLog, random: &mut Random) -> Vec<(usize, Change)> {
     let mut rows: Vec<BTreeMap<i64, i64>> = (0..log.table_count()).map(|table| log.rows(table).clone()).collect();
     // Such sources send whole rows: what they read while they load is of no one position that a value could be looked up at.
-    // And a log does not look values up.
-    let leaves_out = |table: usize| !log.drifts && !log.keeps_log(table);
+    // And a log does not look values up, nor is a row there to be found that was not chosen.
+    let leaves_out = |table: usize| !log.drifts && !log.keeps_log(table) && !log.is_chosen(table);
     let length = if random.chance(12) { 8 + random.below(12) } else { 1 + random.below(4) };
     let mut changes = Vec::new();
     for _ in 0..length {
@@ -24,7 +24,11 @@ pub(crate) fn transaction(log: &SourceLog, random: &mut Random) -> Vec<(usize, C
             swap(table, &mut rows[table], random, leaves_out, &mut changes);
             continue;
         }
-        let change = change(&mut rows[table], random, leaves_out(table));
+        let mut change = change(&mut rows[table], random, leaves_out(table));
+        // The column that rows are chosen by.
+        if log.is_chosen(table) && change == Change::Alter {
+            change = rows[table].keys().next().map_or(Change::Truncate, |key| Change::Update(*key));
+        }
         changes.push((table, change));
     }
     changes

@@ -8,8 +8,8 @@ use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, Int64Array, RecordBatch};
 use async_trait::async_trait;
 use calve_core::{
-    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Ground, IncompleteRows, LoadWriter, LogOp, Onto, Result,
-    RowBuffer, StagedDelta, StopReason, TableName, TableSchema, Written,
+    DeltaBatch, DeltaWriter, EncodeJob, Error, ErrorKind, Excerpt, Ground, IncompleteRows, LoadWriter, LogOp, Onto,
+    Result, RowBuffer, StagedDelta, StopReason, TableName, TableSchema, Written,
 };
 
 use super::change_log::LogRow;
@@ -105,8 +105,9 @@ impl DeltaWriter for SimWriter {
         Ok(Written::Delta(delta))
     }
 
-    async fn start_load(&self, schema: Arc<TableSchema>) -> Result<Box<dyn LoadWriter>> {
-        Ok(Box::new(SimLoadWriter { process: self.0.clone(), table: schema.table.clone(), rows: 0, paths: Vec::new() }))
+    async fn start_load(&self, schema: Arc<TableSchema>, excerpt: Excerpt) -> Result<Box<dyn LoadWriter>> {
+        let (process, table) = (self.0.clone(), schema.table.clone());
+        Ok(Box::new(SimLoadWriter { process, table, excerpt, rows: 0, paths: Vec::new() }))
     }
 
     async fn discard(&self, deltas: &[StagedDelta]) {
@@ -165,6 +166,7 @@ async fn remaining(
 struct SimLoadWriter {
     process: Process,
     table: TableName,
+    excerpt: Excerpt,
     rows: u64,
     paths: Vec<String>,
 }
@@ -172,9 +174,8 @@ struct SimLoadWriter {
 #[async_trait]
 impl LoadWriter for SimLoadWriter {
     async fn append(&mut self, rows: RowBuffer) -> Result<()> {
-        let (ops, images, _) = rows.into_parts();
-        assert!(ops.iter().all(|op| *op == calve_core::RowOp::Insert), "a load brings inserts only");
-        let arrays: Vec<_> = images.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
+        assert!(rows.ops().iter().all(|op| *op == calve_core::RowOp::Insert), "a load brings inserts only");
+        let (arrays, _) = self.excerpt.loaded(rows)?;
         let rows = pairs(int64(&*arrays[0]), int64(&*arrays[1]));
         self.rows += rows.len() as u64;
         let (process, table) = (&self.process, &self.table);

@@ -1,4 +1,4 @@
-//! Tables in mode soft_delete on servers with a binlog: the log has rows whole, and loads are of no one position.
+//! Tables in mode `soft_delete` on servers with a binlog: the log has rows whole, and loads are of no one position.
 
 use anyhow::{Context, ensure};
 use calve_integration::binary;

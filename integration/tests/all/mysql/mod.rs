@@ -8,6 +8,7 @@ mod conversions;
 mod ddl;
 mod deleted_rows;
 mod events;
+mod excerpts;
 mod identity;
 mod keys;
 mod loads;

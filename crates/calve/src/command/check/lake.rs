@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use calve_core::{ErrorKind, Lake};
-use calve_core::{Finding, Severity};
+use calve_core::{ErrorKind, Finding, Lake, Severity, TableSchema};
 use rustix::fs::{Access, access, statvfs};
 
 use crate::config::Settings;
@@ -26,7 +25,10 @@ pub(super) async fn findings(settings: &Settings, targets: &Targets) -> Vec<Find
         Ok(Some(lake)) => {
             for table in targets.keys() {
                 match lake.load(table).await {
-                    Ok(_) => {}
+                    Ok(found) => {
+                        let stamp = found.and_then(|found| found.stamp);
+                        findings.extend(stamp.iter().flat_map(|stamp| unapplied(settings, &stamp.schema)));
+                    }
                     Err(error) if error.kind() == ErrorKind::Config => {
                         findings.push(from_message(&with_causes(&error)));
                     }
@@ -41,6 +43,19 @@ pub(super) async fn findings(settings: &Settings, targets: &Targets) -> Vec<Find
         Err(error) => findings.push(from_message(&with_causes(&error))),
     }
     findings
+}
+
+/// What the configuration says of a table that stands, and counts when it is read again.
+fn unapplied(settings: &Settings, schema: &TableSchema) -> Vec<Finding> {
+    let (rules, table) = (settings.tables.rules(), &schema.table);
+    let mode = rules.unapplied_mode(schema).map(|mode| format!("its mode is to be {mode} (it is {})", schema.mode));
+    let types = rules.unapplied(schema).into_iter().map(|(column, ty)| format!("column {column} is to be {ty}"));
+    let all = mode.into_iter().chain(types).chain(rules.unapplied_excerpt(schema));
+    let finding = |what| {
+        let what = format!("the configuration says of table {table}, once it is read again: {what}");
+        Finding::warning(what, format!("calve reload {table}"))
+    };
+    all.map(finding).collect()
 }
 
 fn directory_finding(directory: &Path) -> Option<Finding> {

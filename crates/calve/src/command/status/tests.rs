@@ -27,6 +27,7 @@ fn recorded() -> Recorded {
         native_id: 1,
         character_set: None,
         left_out: Vec::new(),
+        filter: None,
         mode: calve_core::TableMode::default(),
         columns: Vec::new(),
         key: Vec::new(),

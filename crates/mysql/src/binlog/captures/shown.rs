@@ -33,6 +33,7 @@ pub(super) fn tables(text: &str) -> Vec<Table> {
                     native_id: 0,
                     character_set: None,
                     left_out: Vec::new(),
+                    filter: None,
                     mode: calve_core::TableMode::default(),
                     columns: Vec::new(),
                     key: Vec::new(),
@@ -89,7 +90,14 @@ fn column(name: &str, full: &str, character_set: Option<String>, nullable: bool)
     let dated = matches!(ty, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
     let native =
         NativeType { id: 0, modifier: -1, name: full.to_owned(), character_set, attributes: Vec::new(), element: None };
-    Column { id: 0, name: name.to_owned(), ty, nullable: nullable || dated, native }
+    Column {
+        id: 0,
+        name: name.to_owned(),
+        ty,
+        nullable: nullable || dated,
+        native,
+        usage: calve_core::ColumnUse::Values,
+    }
 }
 
 /// The table of types, written down once more.
