@@ -69,9 +69,6 @@ pub(crate) struct Entry {
     pub(crate) position: Option<Position>,
     /// Complete up to here, changed or not; while it loads, the position of the load.
     pub(crate) upto: Position,
-    /// What may be claimed of it: the end of a checkpoint, at `upto` or before. A load ends within one, and of a table whose rows
-    /// came and went in that checkpoint the lake tells nothing: reading it again from its middle would not see them come.
-    pub(crate) claimable: Position,
     pub(crate) standing: Standing,
     /// A stop mark is in the lake.
     pub(crate) marked: bool,
@@ -114,8 +111,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// The completeness that may be written now, the end of a checkpoint: every table that is not stopped has reached it, loading
-    /// ones included.
+    /// The completeness that may be written now: every table that is not stopped has reached it, loading ones included.
     /// With all tables stopped it speaks for none, and lets the log go.
     pub(crate) fn next_complete(&self) -> Position {
         let counts = |entry: &&Entry| match entry.standing {
@@ -123,7 +119,7 @@ impl Ledger {
             Standing::Loading => !self.rules.broken(Mutation::PassLoad),
             Standing::Stopped => false,
         };
-        let reached = self.entries.iter().filter(counts).map(|entry| entry.claimable.clone());
+        let reached = self.entries.iter().filter(counts).map(|entry| entry.upto.clone());
         reached.reduce(|a, b| a.meet(&b)).unwrap_or_else(|| self.completed.clone())
     }
 
@@ -166,7 +162,6 @@ impl Ledger {
         for entry in &mut self.entries {
             if covers.contains(&entry.name) {
                 entry.upto = entry.upto.join(end);
-                entry.claimable = entry.upto.clone();
             }
         }
     }

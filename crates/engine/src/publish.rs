@@ -87,10 +87,7 @@ impl Committer<'_> {
         entry.changes = changes;
         entry.member_of.clear();
         entry.position = Some(position.clone());
-        entry.upto = if pass_kept { completed.clone() } else { position.clone() };
-        if pass_kept {
-            entry.claimable = completed;
-        }
+        entry.upto = if pass_kept { completed } else { position.clone() };
         entry.standing = Standing::Streaming;
         entry.marked = false;
         entry.settles = None;
@@ -136,7 +133,6 @@ impl Committer<'_> {
         let completed = self.ledger.completed.clone();
         let entry = &mut self.ledger.entries[index];
         entry.upto = entry.upto.join(&completed);
-        entry.claimable = entry.upto.clone();
         // Of a transaction that is not over yet.
         let staged = std::mem::take(&mut entry.staged);
         if let Some(staged) = self.staged_by_now(index, staged).await? {

@@ -215,7 +215,6 @@ fn entry(found: &Found, planned: &crate::recover::PlannedTable) -> Entry {
         changes: found.lake.stamp.as_ref().map_or(0, |stamp| stamp.changes),
         position: planned.position.clone(),
         upto: planned.upto.clone(),
-        claimable: planned.upto.clone(),
         standing: match planned.fate {
             Fate::Stream => Standing::Streaming,
             Fate::Load(_) => Standing::Loading,
@@ -264,7 +263,7 @@ async fn run(
         .collect();
     source.start(&plan.read, &followed).await?;
     let (finished, loads) = mpsc::channel(1);
-    let load = start_load(source, committer, &plan.read, finished).await?;
+    let load = start_load(source, committer, finished).await?;
     report(committer, plan);
     // What the lake recorded before a crash may not have been acknowledged.
     committer.acknowledge();
@@ -348,11 +347,10 @@ async fn mark(
     Ok(())
 }
 
-/// Fixes the position of this session's loads, if any table needs one. `from` is where reading begins.
+/// Fixes the position of this session's loads, if any table needs one.
 async fn start_load<'a>(
     source: &mut dyn calve_core::ChangeSource,
     committer: &mut Committer<'a>,
-    from: &Position,
     finished: mpsc::Sender<Finished>,
 ) -> std::result::Result<Option<Load<'a>>, Halt> {
     let (writer, observer) = (committer.writer, committer.observer);
@@ -379,8 +377,6 @@ async fn start_load<'a>(
         let exact = reader.exact(name);
         let drifts = exact.is_none() && reader.settled() != reader.position();
         entry.upto = exact.unwrap_or_else(|| reader.position()).clone();
-        let within = committer.ledger.rules.broken(Mutation::ClaimWithin);
-        entry.claimable = if within { entry.upto.clone() } else { from.clone() };
         entry.settles = drifts.then(|| reader.settled().clone());
     }
     Ok(Some(Load { reader, tables, writer, values, observer, finished }))

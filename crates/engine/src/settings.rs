@@ -106,8 +106,8 @@ pub enum Mutation {
     LookUpBelow,
     /// Of a log's changes to a key within a checkpoint only the last is kept.
     FoldedLog,
-    /// Completeness is claimed up to a load, in the middle of a checkpoint.
-    ClaimWithin,
+    /// A table whose rows came and went is not committed to.
+    Unstamped,
     /// A TRUNCATE takes away the rows of a table that keeps deleted ones.
     TruncateForgets,
     /// The changes of a log are numbered from the beginning again by every session.

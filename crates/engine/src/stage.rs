@@ -68,7 +68,8 @@ impl<'a> Committer<'a> {
         self.keep(staged).await
     }
 
-    /// Puts staged files into the ledger.
+    /// Puts staged files into the ledger. Of rows that came and went there are none, and yet the table has to say that it is beyond
+    /// them: what another process that read some of them staged on the table as it was must not be put on it any more.
     pub(crate) async fn keep(&mut self, staged: StagedTables) -> Step<()> {
         for (index, written) in staged {
             let entry = &mut self.ledger.entries[index.0];
@@ -81,7 +82,8 @@ impl<'a> Committer<'a> {
                 }
             };
             // What was staged ahead may be of a table that was stopped since.
-            if delta.is_empty() || entry.standing == Standing::Stopped {
+            let unsaid = entry.staged.is_empty() && !self.ledger.rules.broken(Mutation::Unstamped);
+            if entry.standing == Standing::Stopped || (delta.is_empty() && !unsaid) {
                 self.writer.discard(&[delta]).await;
                 continue;
             }
@@ -129,7 +131,7 @@ impl<'a> Committer<'a> {
                 let superseded = std::mem::take(&mut deltas);
                 self.writer.discard(&superseded).await;
             }
-            if delta.is_empty() {
+            if delta.is_empty() && !deltas.is_empty() {
                 self.writer.discard(&[delta]).await;
             } else {
                 deltas.push(delta);

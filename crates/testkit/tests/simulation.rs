@@ -101,7 +101,7 @@ fn a_commit_that_lands_late_says_what_is_in_the_lake() {
         let base = spec(scenario.name, 0);
         let steps = run(&base, Keep { steps: true, trace: false }).steps;
         for (number, _) in (1_u64..).zip(&steps).filter(|(_, step)| step.kind == StepKind::Commit) {
-            for (dies, lands) in (1..3).flat_map(|dies| [6, 9, 12].map(|lands| (dies, dies + lands))) {
+            for (dies, lands) in (1..3).flat_map(|dies| [6, 9, 12, 40].map(|lands| (dies, dies + lands))) {
                 let plan = Plan::one(number, Fault::Delay(lands)).and(number + dies, Fault::CrashBefore);
                 expect_holds(&Spec { plan, ..base.clone() });
             }
@@ -202,7 +202,7 @@ mutations! {
     looking_up_what_is_being_committed_is_noticed: LookUpAhead by "kept",
     looking_up_below_staged_chunks_is_noticed: LookUpBelow by "kept-large",
     a_log_that_is_folded_is_noticed: FoldedLog by "log",
-    a_claim_within_a_checkpoint_is_noticed: ClaimWithin by "came-and-went",
+    a_table_that_does_not_say_how_far_it_is_is_noticed: Unstamped by "netted",
     deleted_rows_that_a_truncate_takes_are_noticed: TruncateForgets by "deleted",
     changes_numbered_from_the_beginning_again_are_noticed: NumbersAgain by "log",
     rows_that_leave_the_choice_and_stay_are_noticed: LeaversStay by "chosen",

@@ -87,7 +87,7 @@ pub(crate) fn readers_agree(case: &Case, tables: &[&str]) -> anyhow::Result<()> 
 const TABLES: [&str; 3] = ["public.plain", "public.whole", "public.large"];
 
 /// `plain` and `large` have the default identity, so that their deleted rows are looked up; large values of `large` are left out
-/// of the log besides. `whole` sends whole rows.
+/// of the log besides. `whole` sends whole rows. Rows of `large` move between partitions.
 const SCHEMA: &str = "
     create table plain (id int primary key, v text, n numeric(10, 2) not null default 0);
     create table whole (region int, id int, v text, changed timestamptz default now(), primary key (region, id));
@@ -119,8 +119,8 @@ const SCHEMA: &str = "
 
 const ENTRIES: [&str; 4] = [
     "{name: public.plain, mode: soft_delete}",
-    "{name: public.whole, mode: soft_delete}",
-    "{name: public.large, mode: soft_delete}",
+    "{name: public.whole, mode: soft_delete, partition: ['bucket(3, id)'], sort: [changed]}",
+    "{name: public.large, mode: soft_delete, partition: [n]}",
     "public.current",
 ];
 

@@ -171,7 +171,7 @@ pub fn scenarios() -> Vec<Scenario> {
     all.extend(left_out());
     all.extend(logs());
     all.extend(deleted());
-    all.push(came_and_went());
+    all.extend([came_and_went(), netted()]);
     all.extend(chosen());
     all
 }
@@ -247,6 +247,15 @@ fn came_and_went() -> Scenario {
     scenario = scenario.happens(90, Happening::Restart);
     for (ms, key) in (100..300).step_by(8).zip(50..) {
         scenario = scenario.at(ms, &[(A, Insert(key))]).at(ms + 6, &[(A, Delete(key))]);
+    }
+    scenario.at(500, &[(A, Update(1)), (B, Update(1))])
+}
+
+/// A row comes in one checkpoint and goes in the next; who begins between reads both as one that leaves nothing.
+fn netted() -> Scenario {
+    let mut scenario = Scenario::new("netted").with_extra(&[Fault::Join, Fault::Delay(40), Fault::Delay(60)]);
+    for (ms, key) in [15, 75, 135].into_iter().zip(50..) {
+        scenario = scenario.at(ms, &[(A, Insert(key))]).at(ms + 40, &[(A, Delete(key)), (B, Update(1))]);
     }
     scenario.at(500, &[(A, Update(1)), (B, Update(1))])
 }

@@ -36,7 +36,7 @@ pub const MUTATIONS: [Mutation; 28] = [
     Mutation::LookUpBelow,
     Mutation::FoldedLog,
     Mutation::TruncateForgets,
-    Mutation::ClaimWithin,
+    Mutation::Unstamped,
     Mutation::NumbersAgain,
     Mutation::LeaversStay,
 ];

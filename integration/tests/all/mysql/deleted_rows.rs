@@ -33,7 +33,8 @@ fn case(server: &Server, label: &str) -> anyhow::Result<BinlogCase> {
         numbers = super::numbers(1, 100)
     );
     let mut case = BinlogCase::on(server, label, &schema, &[])?;
-    let entries = TABLES.map(|table| format!("{{name: {}, mode: soft_delete}}", case.name(table)));
+    let entries =
+        TABLES.map(|table| format!("{{name: {}, mode: soft_delete, partition: ['truncate(2, v)']}}", case.name(table)));
     let other = case.name("other");
     case.case.pipeline = case.case.pipeline.clone().tables(&[&entries[0], &entries[1], &other]);
     Ok(case)
