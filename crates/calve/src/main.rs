@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 
 async fn dispatch(command: Command) -> calve_core::Result<Ending> {
     match command {
-        Command::Run { options, once } => command::run(options.into_given().settings()?, once).await,
+        Command::Run { options, once } => Box::pin(command::run(options.into_given().settings()?, once)).await,
         Command::Reload { tables, all, config, flags } => {
             let settings = flags.into_given(config).settings_or_recorded()?;
             Box::pin(command::reload(settings, (!all).then_some(tables.as_slice()))).await

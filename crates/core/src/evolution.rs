@@ -70,6 +70,9 @@ impl TableSchema {
         if let Some(why) = self.excerpt_changed(next) {
             return ReadAgain(why);
         }
+        if let Some(column) = next.key_columns().find(|column| column.usage.is_left_out()) {
+            return ReadAgain(format!("its key has column \"{}\" now, which is left out of the lake", column.name));
+        }
         let next = &*next.kept();
         let same_key = self.key.len() == next.key.len()
             && self.key_columns().zip(next.key_columns()).all(|(a, b)| a.is_same_as(b) && a.ty == b.ty);

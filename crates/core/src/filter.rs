@@ -17,7 +17,9 @@ use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
 
 use crate::{Column, TableSchema};
+
 use bind::Bound;
+use evaluate::Missing;
 pub use parse::Condition;
 
 /// A condition, ready for rows of one table.
@@ -37,12 +39,18 @@ impl RowFilter {
 
     /// Which rows are had.
     pub fn selects(&self, columns: &[ArrayRef]) -> BooleanBuffer {
-        self.0.outcome(columns, &[]).yes
+        self.0.outcome(columns, Missing::NONE).yes
     }
 
-    /// Which rows are had for some value of the cells that are missing of them: for each column, which rows lack its cell.
+    /// Which rows are had for some value of the cells that are missing of them, NULL among these: for each column, which rows lack its
+    /// cell.
     pub fn may_select(&self, columns: &[ArrayRef], missing: &[Option<BooleanBuffer>]) -> BooleanBuffer {
-        self.0.outcome(columns, missing).yes
+        self.0.outcome(columns, Missing { cells: missing, may_be_null: true }).yes
+    }
+
+    /// The same where the cells are left alone by updates ([`note_unchanged`](crate::RowBuffer::note_unchanged)), which NULL never is.
+    pub fn may_select_unchanged(&self, columns: &[ArrayRef], unchanged: &[Option<BooleanBuffer>]) -> BooleanBuffer {
+        self.0.outcome(columns, Missing { cells: unchanged, may_be_null: false }).yes
     }
 }
 

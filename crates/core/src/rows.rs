@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Column, ColumnBuffer, ColumnType, LogEntries, Origin, Substitute, TableSchema, Values, encode_key};
+use crate::{
+    Column, ColumnBuffer, ColumnType, ColumnUse, LogEntries, Origin, Substitute, TableSchema, Values, encode_key,
+};
 
 /// What one entry of a [`RowBuffer`] did to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,6 +119,9 @@ pub struct RowBuffer {
     logged: usize,
 }
 
+/// What a digest takes of memory beside the value that it is of.
+const DIGEST: usize = 68;
+
 /// What the columns that a log adds take of memory for a row, about.
 const LOGGED_ROW: usize = 96;
 /// What is known of a transaction takes so much, about.
@@ -137,9 +142,11 @@ struct LeftOut {
 }
 
 impl RowSize {
-    fn new(columns: &[ColumnBuffer]) -> Self {
+    /// So many of the columns become digests.
+    fn new(columns: &[ColumnBuffer], masked: usize) -> Self {
         let varying = columns.iter().enumerate().filter(|(_, column)| column.varying_bytes().is_some());
-        Self { width: columns.iter().map(ColumnBuffer::cell_width).sum(), varying: varying.map(|(at, _)| at).collect() }
+        let width = columns.iter().map(ColumnBuffer::cell_width).sum::<usize>() + masked * DIGEST;
+        Self { width, varying: varying.map(|(at, _)| at).collect() }
     }
 
     fn bytes(&self, rows: usize, columns: &[ColumnBuffer]) -> usize {
@@ -163,7 +170,10 @@ impl RowBuffer {
         let left_out = columns.enumerate().filter(|(_, column)| is_left_out(column)).map(|(at, _)| at).collect();
         let before = before.iter().enumerate().filter(|(_, at)| is_left_out(&schema.columns[**at]));
         let left_out = Arc::new(LeftOut { images: left_out, old: before.map(|(place, _)| place).collect() });
-        let (image_size, old_size) = (RowSize::new(&images), RowSize::new(&old));
+        let masked = |at: &usize| matches!(schema.columns[*at].usage, ColumnUse::Masked(_));
+        let masked_old = schema.old_columns().iter().filter(|at| masked(at)).count();
+        let masked_images = (0..images.len()).filter(|at| masked(at)).count();
+        let (image_size, old_size) = (RowSize::new(&images, masked_images), RowSize::new(&old, masked_old));
         let (end, substituted) = (Mark::default(), Substituted::default());
         let (ops, unchanged) = (Vec::new(), Vec::new());
         let log = LogEntries::default();

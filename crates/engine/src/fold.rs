@@ -297,7 +297,7 @@ fn incomplete_rows(
     };
     let (mut cells, mut missing) = parts(&rows)?;
     if let Some(filter) = excerpt.filter() {
-        let may_be_had = filter.may_select(&cells, &missing);
+        let may_be_had = filter.may_select_unchanged(&cells, &missing);
         let mut had = may_be_had.iter();
         rows.retain(|_| had.next() == Some(true));
         if rows.is_empty() {

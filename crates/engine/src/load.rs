@@ -53,7 +53,7 @@ impl Load<'_> {
                         continue;
                     }
                     let (count, substituted) = (rows.len() as u64, rows.substituted());
-                    let table = self.open(open, &name).await?;
+                    let Some(table) = self.open(open, &name, &mut failed).await? else { continue };
                     table.rows += count;
                     table.substituted.add(substituted);
                     table.writer.append(rows).await?;
@@ -65,7 +65,9 @@ impl Load<'_> {
                     if failed.contains(&name) {
                         continue;
                     }
-                    self.open(open, &name).await?;
+                    if self.open(open, &name, &mut failed).await?.is_none() {
+                        continue;
+                    }
                     let Some(table) = open.remove(&name) else { continue };
                     let Substituted { nulled, clamped } = table.substituted;
                     let delta = StagedDelta { nulled, clamped, ..table.writer.finish().await? };
@@ -84,17 +86,36 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// The table's writer, started where it has none yet.
-    async fn open<'o>(&mut self, open: &'o mut BTreeMap<TableName, Open>, name: &TableName) -> Result<&'o mut Open> {
+    /// The table's writer, started where it has none yet. None where the lake cannot take the table as it is by now, which then has
+    /// failed.
+    async fn open<'o>(
+        &mut self,
+        open: &'o mut BTreeMap<TableName, Open>,
+        name: &TableName,
+        failed: &mut BTreeSet<TableName>,
+    ) -> Result<Option<&'o mut Open>> {
         if !open.contains_key(name) {
             let schema = self.reader.schema(name).ok_or_else(|| {
                 Error::new(ErrorKind::Bug, format!("a load brought rows of {name}, which was not asked for"))
             })?;
             let excerpt = Excerpt::of(&schema, self.values)?;
-            let (writer, substituted) = (self.writer.start_load(schema, excerpt).await?, Substituted::default());
-            open.insert(name.clone(), Open { writer, rows: 0, substituted });
+            let writer = match self.writer.start_load(schema, excerpt).await {
+                Ok(writer) => writer,
+                Err(error) if error.kind() == ErrorKind::Config => {
+                    let reason = StopReason {
+                        state: "cannot be read".into(),
+                        detail: error.to_string(),
+                        remedy: format!("run `calve reload {name}` once that is mended"),
+                    };
+                    self.finish(name, |table| Finished::Failed { table, reason }).await;
+                    failed.insert(name.clone());
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            };
+            open.insert(name.clone(), Open { writer, rows: 0, substituted: Substituted::default() });
         }
-        Ok(open.get_mut(name).expect("inserted where it was missing"))
+        Ok(open.get_mut(name))
     }
 
     async fn finish(&mut self, name: &TableName, how: impl FnOnce(TableIndex) -> Finished) {

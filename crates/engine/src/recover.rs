@@ -178,8 +178,12 @@ fn fate(table: &Found, bound: Option<&Position>, acknowledged: &Position, rules:
     if bound.covers(acknowledged) {
         return Fate::Stream;
     }
-    // What a log holds, and what was deleted, is in no other place; as long as the table is as its load made it there is no such thing.
-    let holds_history = |stamp: &Stamp| stamp.schema.keeps_history() && stamp.checkpoint != stamp.load;
+    // What a log holds, and what was deleted, is in no other place. As long as the table is as its load made it there is no such thing,
+    // but for rows that went while it was read, where such changes are part of the load.
+    let holds_history = |stamp: &Stamp| {
+        let part_of_load = stamp.schema.retires_rows() && !matches!(stamp.position, Position::Postgres(_));
+        stamp.schema.keeps_history() && (stamp.checkpoint != stamp.load || part_of_load)
+    };
     if table.lake.stamp.as_ref().is_some_and(holds_history) {
         let reason = StopReason {
             state: "log lost".into(),

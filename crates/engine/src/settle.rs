@@ -100,6 +100,10 @@ impl Committer<'_> {
             if !may_try_again(&error) {
                 return Err(error.into());
             }
+            // It was refused on the table as it still is: what is to be committed does not fit it, and never will.
+            if error.kind() == ErrorKind::Conflict && table.version == version {
+                return Err(self.foreign(target.name));
+            }
             version = table.version;
         }
     }

@@ -327,7 +327,9 @@ fn property_changes(slot: &TableSlot, now: &Marks, commit: &TableCommit) -> Resu
 
 /// Deletes by partition reach no file of another spec, which somebody may have written.
 fn check_reach(slot: &TableSlot, body: &DeltaBody, kept: &[ManifestFile]) -> Result<()> {
-    let by_partition = |manifest: &StagedManifest| manifest.deletes && manifest.spec_id.is_none();
+    // Those under a spec without fields reach every file.
+    let by_partition =
+        |manifest: &StagedManifest| manifest.deletes && manifest.spec_id.is_none() && !manifest.partitions.is_empty();
     let of_others = |manifest: &&ManifestFile| {
         manifest.content == ManifestContentType::Data && is_live(manifest) && manifest.partition_spec_id != body.spec_id
     };

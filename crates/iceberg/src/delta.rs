@@ -52,7 +52,7 @@ pub(crate) struct TableLayout {
     pub(crate) row_partitions: Partitioning,
     /// The one that files of deletes are written under: the same, where the key says in which partition a row is; else one of
     /// no fields, whose deletes reach every partition.
-    pub(crate) delete_spec: PartitionSpecRef,
+    pub(crate) delete_spec: Option<PartitionSpecRef>,
     /// How keys are put into its partitions.
     pub(crate) key_partitions: Partitioning,
     /// The order of the rows of a file.
@@ -110,9 +110,9 @@ impl TableLayout {
         let row_partitions = Partitioning::of(&spec, &schema, &row_ids).map_err(misfit)?;
         let key_tells = spec.fields().iter().all(|by| key_ids.contains(&by.source_id));
         let (delete_spec, key_partitions) = if key_tells {
-            (Arc::clone(&spec), Partitioning::of(&spec, &schema, &key_ids).map_err(misfit)?)
+            (Some(Arc::clone(&spec)), Partitioning::of(&spec, &schema, &key_ids).map_err(misfit)?)
         } else {
-            (placement::of_all_partitions(&source.table, &metadata)?, Partitioning::default())
+            (placement::of_all_partitions(&metadata), Partitioning::default())
         };
         let sorting = Sorting::of(metadata.default_sort_order(), &row_ids);
         Ok(Self {
@@ -340,7 +340,7 @@ async fn write_manifest(
 ) -> Result<StagedManifest> {
     let failed = |e| iceberg_retry(format!("table {}: cannot write the manifest {path}", layout.table), e);
     let output = layout.io.new_output(&path).map_err(failed)?;
-    let spec = if deletes { &layout.delete_spec } else { &layout.spec };
+    let spec = if deletes { layout.delete_spec.as_ref().unwrap_or(&layout.spec) } else { &layout.spec };
     let builder = ManifestWriterBuilder::new(output, None, Arc::clone(&layout.schema), (**spec).clone());
     let mut writer = if deletes { builder.build_v2_deletes() } else { builder.build_v2_data() };
     for file in files {

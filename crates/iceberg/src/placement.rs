@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use calve_core::{Column, Error, ErrorKind, Layout, Result, TableName, TableSchema};
+use calve_core::{Column, Error, ErrorKind, Layout, Result, StopReason, TableName, TableSchema};
 use iceberg::TableUpdate;
 use iceberg::spec::{
     NullOrder, PartitionSpecRef, Schema, SortDirection, SortField, SortOrder, TableMetadata, TableMetadataBuilder,
@@ -160,16 +160,18 @@ pub(crate) fn moved(
 }
 
 /// The spec under which deletes reach every partition.
-pub(crate) fn of_all_partitions(table: &TableName, metadata: &TableMetadata) -> Result<PartitionSpecRef> {
-    metadata.partition_specs_iter().find(|spec| spec.fields().is_empty()).cloned().ok_or_else(|| {
-        Error::new(
-            ErrorKind::Config,
-            format!(
-                "table {table}: somebody removed the partition spec without fields from it in the lake, under which its deletes \
-                 are written; run `calve reload {table}`"
-            ),
-        )
-    })
+pub(crate) fn of_all_partitions(metadata: &TableMetadata) -> Option<PartitionSpecRef> {
+    metadata.partition_specs_iter().find(|spec| spec.fields().is_empty()).cloned()
+}
+
+/// The stop of a table whose deletes can reach every partition no more.
+pub(crate) fn nothing_for_deletes(table: &TableName) -> StopReason {
+    StopReason {
+        state: "partition spec removed".into(),
+        detail: "somebody removed the partition spec without fields from it in the lake, under which its deletes are written"
+            .into(),
+        remedy: format!("run `calve reload {table}` to read it again"),
+    }
 }
 
 /// Refuses a table whose default spec is not the one that calve gave it: deletes might not reach what is written under another.
@@ -194,10 +196,12 @@ pub(crate) fn held_columns(metadata: &TableMetadata) -> Vec<i32> {
     partitions.chain(metadata.default_sort_order().fields.iter().map(|by| by.source_id)).collect()
 }
 
-/// Why the table cannot have columns of these names: Iceberg wants those of partition fields to be no column's.
+/// Why the table cannot have columns of these names: Iceberg wants those of partition fields to be no new column's.
 pub(crate) fn taken_name(metadata: &TableMetadata, columns: &[Column]) -> Option<String> {
     let specs = metadata.partition_specs_iter().flat_map(|spec| spec.fields());
-    let taken = specs.map(|by| by.name.as_str()).find(|name| columns.iter().any(|column| column.name == **name))?;
+    let is_new = |name: &str| metadata.schemas_iter().all(|schema| schema.field_by_name(name).is_none());
+    let comes = |name: &&str| columns.iter().any(|column| column.name == **name) && is_new(name);
+    let taken = specs.map(|by| by.name.as_str()).find(comes)?;
     Some(format!("column \"{taken}\" came to it, which is the name of a partition field of its table in the lake"))
 }
 

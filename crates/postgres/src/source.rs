@@ -291,6 +291,14 @@ impl ChangeSource for PostgresSource {
         let binary = !self.text_only && tables.iter().all(kept);
         let command = slot::start_command(&slot, from, &publication, binary);
         let connection = slot::open_stream(&connect, &slot, &command, timeout).await?;
+        // Asked for less than was confirmed the server begins there, and says nothing. From here on nobody else moves the slot.
+        let confirmed = self.slot().await?.0.and_then(|slot| slot.confirmed_flush).unwrap_or_default();
+        if confirmed > from {
+            let what = format!(
+                "replication slot \"{slot}\" was moved to {confirmed} by another process while this one was about to begin at {from}"
+            );
+            return Err(Error::new(ErrorKind::Retry, what));
+        }
         let wal =
             WalStream::spawn(connection, self.acknowledged, stream_settings(timeout, self.settings.read_ahead_bytes));
 

@@ -8,7 +8,6 @@ use serde_json::{Map, Value as Json};
 use super::address::without_password;
 use super::interpolate::interpolate;
 use super::option::{self, Kind};
-use super::pattern::TablePattern;
 use super::problem::{Origin, Problem, Problems};
 use super::yaml::{Key, Node, Value};
 
@@ -46,6 +45,8 @@ pub(crate) struct TableEntry {
     pub(crate) columns: BTreeMap<String, ColumnEntry>,
     /// How rows lie in the lake: `partition`, `sort`, and the fields of `files` as `files.target_size`.
     pub(crate) layout: BTreeMap<String, Given>,
+    /// It says how tables are replicated that entries after it name, and names none itself.
+    pub(crate) only_says_how: bool,
 }
 
 /// A column of an entry: what is given for it, by field.
@@ -63,26 +64,7 @@ impl TableEntry {
             column_lists: BTreeMap::new(),
             columns: BTreeMap::new(),
             layout: BTreeMap::new(),
-        }
-    }
-
-    /// Takes over what a lower layer says of the values of these tables: a flag names tables, and nothing else.
-    fn inherit(&mut self, lower: &[Self]) {
-        let exact = self.pattern.text.parse::<TablePattern>().ok().and_then(|pattern| pattern.exact());
-        let covers = |other: &&Self| {
-            other.pattern.text == self.pattern.text
-                || exact.as_ref().is_some_and(|table| {
-                    other.pattern.text.parse::<TablePattern>().is_ok_and(|pattern| pattern.matches(table))
-                })
-        };
-        if let Some(other) = lower.iter().find(covers) {
-            self.on_unrepresentable.clone_from(&other.on_unrepresentable);
-            self.mode.clone_from(&other.mode);
-            self.preimages.clone_from(&other.preimages);
-            self.filter.clone_from(&other.filter);
-            self.column_lists.clone_from(&other.column_lists);
-            self.columns.clone_from(&other.columns);
-            self.layout.clone_from(&other.layout);
+            only_says_how: false,
         }
     }
 
@@ -99,6 +81,9 @@ impl TableEntry {
             record.insert(key.to_owned(), Json::String(given.text.clone()));
         }
         let field = |(key, given): (&String, &Given)| (key.clone(), Json::String(given.text.clone()));
+        if self.only_says_how {
+            record.insert("only_says_how".to_owned(), Json::Bool(true));
+        }
         if !self.layout.is_empty() {
             record.insert("layout".to_owned(), Json::Object(self.layout.iter().map(field).collect()));
         }
@@ -140,6 +125,7 @@ impl TableEntry {
             column_lists: option::COLUMN_LISTS.into_iter().filter_map(listed).collect(),
             columns: value.get("columns").and_then(Json::as_object).into_iter().flatten().map(column).collect(),
             layout: value.get("layout").map(fields).unwrap_or_default(),
+            only_says_how: value.get("only_says_how").is_some(),
         })
     }
 }
@@ -194,8 +180,10 @@ impl Raw {
         }
         for (key, entries) in &lower.tables {
             let own = self.tables.entry(key.clone()).or_insert_with(|| entries.clone());
-            for entry in own.iter_mut().filter(|entry| matches!(entry.pattern.origin, Origin::Flag(_))) {
-                entry.inherit(entries);
+            // A flag names tables, and nothing else: what is said below of how these are replicated stands.
+            if own.iter().any(|entry| matches!(entry.pattern.origin, Origin::Flag(_))) {
+                let said = |entry: &TableEntry| TableEntry { target: None, only_says_how: true, ..entry.clone() };
+                own.splice(..0, entries.iter().map(said));
             }
         }
         self
@@ -358,7 +346,18 @@ impl Layer<'_> {
         let (mode, preimages) = (fields.remove("mode"), fields.remove("preimages"));
         layout.extend(["partition", "sort"].into_iter().filter_map(|key| fields.remove_entry(key)));
         let filter = fields.remove("where");
-        Some(TableEntry { pattern, target, on_unrepresentable, mode, preimages, filter, column_lists, columns, layout })
+        Some(TableEntry {
+            pattern,
+            target,
+            on_unrepresentable,
+            mode,
+            preimages,
+            filter,
+            column_lists,
+            columns,
+            layout,
+            only_says_how: false,
+        })
     }
 
     /// Names of columns, one or a list.

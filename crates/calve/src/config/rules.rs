@@ -153,6 +153,9 @@ fn filter_of(reader: &mut Reader<'_>, given: &Given) -> Option<String> {
 
 fn selection_of(reader: &mut Reader<'_>, entry: &TableEntry) -> ColumnSelection {
     let patterns = |names: &[Given]| names.iter().map(|given| ColumnPattern::new(given.text.as_str())).collect();
+    for (key, _) in entry.column_lists.iter().filter(|(_, names)| names.is_empty()) {
+        reader.refuse(key, &entry.pattern, "it lists no column; name some, or leave it out");
+    }
     let list = |key| entry.column_lists.get(key).filter(|names| !names.is_empty());
     match (list("include_columns"), list("exclude_columns")) {
         (None, None) => ColumnSelection::All,

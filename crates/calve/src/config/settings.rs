@@ -151,6 +151,8 @@ pub(crate) struct Selected {
     target: Option<TableName>,
     rules: TableRules,
     files: Files,
+    /// See [`TableEntry::only_says_how`].
+    only_says_how: bool,
 }
 
 impl Settings {
@@ -261,7 +263,7 @@ impl Settings {
 impl TableSelection {
     /// Whether nothing was selected.
     pub(crate) fn is_empty(&self) -> bool {
-        self.include.is_empty()
+        self.include.iter().all(|selected| selected.only_says_how)
     }
 
     /// Refuses a selection of nothing.
@@ -278,7 +280,8 @@ impl TableSelection {
         if self.exclude.iter().any(|pattern| pattern.matches(table)) {
             return None;
         }
-        let selected = self.include.iter().find(|selected| selected.pattern.matches(table))?;
+        let names = |selected: &&Selected| !selected.only_says_how && selected.pattern.matches(table);
+        let selected = self.include.iter().find(names)?;
         Some(
             selected
                 .target
@@ -289,7 +292,8 @@ impl TableSelection {
 
     /// Tables that are selected by their very name.
     pub(crate) fn named(&self) -> Vec<TableName> {
-        self.include.iter().filter_map(|selected| selected.pattern.exact()).collect()
+        let naming = self.include.iter().filter(|selected| !selected.only_says_how);
+        naming.filter_map(|selected| selected.pattern.exact()).collect()
     }
 
     /// What was chosen for the values of each table. As for its name, the first entry that matches decides.
@@ -314,7 +318,7 @@ impl TableSelection {
     /// entry that matches nothing.
     pub(crate) fn resolve(&self, tables: &[TableName]) -> (BTreeMap<TableName, TableName>, Vec<String>) {
         let mut wrong = Vec::new();
-        for Selected { pattern, .. } in &self.include {
+        for Selected { pattern, .. } in self.include.iter().filter(|selected| !selected.only_says_how) {
             if !tables.iter().any(|table| pattern.matches(table)) {
                 wrong.push(absent(pattern, tables));
             }
@@ -471,10 +475,17 @@ fn read_tables(reader: &mut Reader<'_>, file: Option<&Path>, files: &Files) -> T
     };
     for entry in reader.tables("tables") {
         let Some(pattern) = pattern(reader, "tables", entry) else { continue };
+        let only_says_how = entry.only_says_how;
         let target = entry.target.as_ref().and_then(|given| target(reader, &pattern, given));
         let rules = rules::of_entry(reader, entry, &selection.common, pattern.exact().is_some());
         let (layout, files) = layouts::of_entry(reader, entry, files);
-        selection.include.push(Selected { pattern, target, rules: TableRules { layout, ..rules }, files });
+        selection.include.push(Selected {
+            pattern,
+            target,
+            rules: TableRules { layout, ..rules },
+            files,
+            only_says_how,
+        });
     }
     for entry in reader.tables("exclude") {
         selection.exclude.extend(pattern(reader, "exclude", entry));

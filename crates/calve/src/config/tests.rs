@@ -262,4 +262,20 @@ tables:
         (Vec::new(), vec![expected[0].clone(), (Clamp, Clamp, Error, true, String::new())])
     );
     assert_eq!(settings.tables.target(&table("public.other")), None);
+    // So they do where a flag has a pattern, and once that is remembered; the file's entries name no table then.
+    let mut flags = Raw::default();
+    flags.set_table_flags("tables", "--table", vec!["public.*".to_owned()]);
+    let (settings, problems) =
+        read(&yaml.replace("  - public.*\n", "  - {name: far.away, exclude_columns: [x]}\n"), flags);
+    assert_eq!((problems, policies(&settings)), (Vec::new(), expected.to_vec().try_into().unwrap()));
+    let mut problems = Problems::default();
+    let again = Settings::read(Raw::from_record(&settings.raw.to_record()), None, &mut problems);
+    assert_eq!((problems.lines(), policies(&again)), (Vec::new(), expected));
+    for settings in [&settings, &again] {
+        assert_eq!(settings.tables.target(&table("far.away")), None);
+        assert_eq!(settings.tables.target(&table("public.strict")), Some(table("public.strict")));
+        assert_eq!(settings.tables.named(), Vec::new());
+    }
+    let (_, problems) = read(&yaml.replace("columns: {At", "exclude_columns: [], columns: {At"), Raw::default());
+    assert!(problems.iter().any(|problem| problem.contains("lists no column")), "{problems:?}");
 }

@@ -61,9 +61,10 @@ impl<'a> Changes<'a> {
 
     fn apply(&mut self) -> Result<()> {
         let buffer = std::mem::replace(&mut self.buffer, RowBuffer::new(Arc::clone(&self.sides.source)));
-        let in_part: BTreeSet<usize> = buffer.unchanged().iter().map(|cell| cell.image).collect();
+        let unchanged = buffer.unchanged().to_vec();
+        let in_part: BTreeSet<usize> = unchanged.iter().map(|cell| cell.image).collect();
         let (ops, images, old_keys) = buffer.into_parts();
-        let (images, chosen) = self.sides.all(images);
+        let (images, chosen) = self.sides.all(images, &unchanged);
         let old_keys: Vec<_> = old_keys.into_iter().map(calve_core::ColumnBuffer::into_array).collect();
         let mut images = Rows::new(&self.sides.lake, &images)?;
         let old_keys = Rows::of_keys(&self.sides.source, &old_keys)?;
@@ -79,16 +80,16 @@ impl<'a> Changes<'a> {
             }
             if op.has_image() {
                 images.key(image, &mut key);
-                if op == RowOp::Retire {
+                let had = chosen.as_ref().map_or(Some(true), |chosen| chosen.has(image));
+                if op == RowOp::Retire || had == Some(false) {
                     self.change(&key, None);
                 } else if in_part.contains(&image) {
                     if self.buckets.contain(&key) {
-                        self.detail.change_source_in_part(&key);
+                        self.detail.change_source_in_part(&key, had.is_some());
                     }
                 } else {
-                    let is_chosen = chosen.as_ref().is_none_or(|chosen| chosen.value(image));
-                    let digest = is_chosen.then(|| images.digest(image));
-                    self.change(&key, digest);
+                    let digest = images.digest(image);
+                    self.change(&key, Some(digest));
                 }
                 image += 1;
             }

@@ -99,6 +99,8 @@ struct Sides {
     doubled: bool,
     /// The source has the row, and what it is now is not known.
     unknown: bool,
+    /// Nor whether the lake is to have it.
+    unsure: bool,
 }
 
 /// How the two sides of a key differ.
@@ -128,13 +130,14 @@ impl Detail {
     /// The source changed the row after it was read, before the position at which the lake was read.
     pub(super) fn change_source(&mut self, key: &[u8], digest: Option<Digest>) {
         let sides = self.sides(key);
-        (sides.source, sides.unknown) = (digest, false);
+        (sides.source, sides.unknown, sides.unsure) = (digest, false, false);
     }
 
-    /// The source changed a part of the row, and its log does not carry the others.
-    pub(super) fn change_source_in_part(&mut self, key: &[u8]) {
+    /// The source changed a part of the row, and its log does not carry the others. It may not be `sure` that the lake is to have the
+    /// row.
+    pub(super) fn change_source_in_part(&mut self, key: &[u8], sure: bool) {
         let sides = self.sides(key);
-        (sides.source, sides.unknown) = (Some(0), true);
+        (sides.source, sides.unknown, sides.unsure) = (Some(0), true, !sure);
     }
 
     /// Rows that both sides have, and of which it cannot be told whether they are equal.
@@ -145,7 +148,7 @@ impl Detail {
     /// The source was emptied after it was read.
     pub(super) fn truncate_source(&mut self) {
         for sides in self.rows.values_mut() {
-            (sides.source, sides.unknown) = (None, false);
+            (sides.source, sides.unknown, sides.unsure) = (None, false, false);
         }
     }
 
@@ -162,7 +165,7 @@ impl Detail {
             let difference = match (sides.source, sides.lake) {
                 _ if sides.doubled => Difference::Doubled,
                 (Some(source), Some(lake)) if source != lake && !sides.unknown => Difference::Unequal,
-                (Some(_), None) => Difference::Missing,
+                (Some(_), None) if !sides.unsure => Difference::Missing,
                 (None, Some(_)) => Difference::Extra,
                 _ => return None,
             };

@@ -1,10 +1,11 @@
 //! The shapes of both sides: the source's rows, and what of them the lake has.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
-use calve_core::{ColumnBuffer, Error, ErrorKind, Excerpt, Result, TableSchema, ValueRules};
+use calve_core::{ColumnBuffer, Error, ErrorKind, Excerpt, Result, TableSchema, Unchanged, ValueRules};
 
 /// A table that is compared.
 pub(super) struct Sides {
@@ -28,11 +29,38 @@ impl Sides {
         self.excerpt.rows(arrays(images), Vec::new()).map_err(bug)
     }
 
-    /// All of these rows as the lake would have them, and which of them it gets; None: each.
-    pub(super) fn all(&self, images: Vec<ColumnBuffer>) -> (Vec<ArrayRef>, Option<BooleanBuffer>) {
+    /// All of these rows as the lake would have them, and which of them it gets; None: each. Cells that are `unchanged` may decide.
+    pub(super) fn all(&self, images: Vec<ColumnBuffer>, unchanged: &[Unchanged]) -> (Vec<ArrayRef>, Option<Chosen>) {
+        let rows = images.first().map_or(0, ColumnBuffer::len);
+        let missing = |column: usize| {
+            let of_column: BTreeSet<usize> =
+                unchanged.iter().filter(|cell| cell.column == column).map(|cell| cell.image).collect();
+            (!of_column.is_empty()).then(|| BooleanBuffer::collect_bool(rows, |row| of_column.contains(&row)))
+        };
+        let missing: Vec<_> = (0..images.len()).map(missing).collect();
         let columns = self.excerpt.columns(arrays(images));
-        let chosen = self.excerpt.selects(&columns);
+        let chosen = self.excerpt.filter().map(|filter| Chosen {
+            by_what_is_there: filter.selects(&columns),
+            perhaps: filter.may_select_unchanged(&columns, &self.excerpt.columns(missing)),
+        });
         (self.excerpt.masked(columns), chosen)
+    }
+}
+
+/// Which rows the lake gets.
+pub(super) struct Chosen {
+    by_what_is_there: BooleanBuffer,
+    perhaps: BooleanBuffer,
+}
+
+impl Chosen {
+    /// Whether the lake gets the row; None where that hangs on what is not known of it.
+    pub(super) fn has(&self, row: usize) -> Option<bool> {
+        match (self.perhaps.value(row), self.by_what_is_there.value(row)) {
+            (false, _) => Some(false),
+            (true, true) => Some(true),
+            (true, false) => None,
+        }
     }
 }
 

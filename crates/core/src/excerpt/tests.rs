@@ -224,4 +224,5 @@ fn changes_of_what_is_left_out_change_nothing_and_what_comes_in_was_never_read()
         next.columns.remove(2);
     });
     again("changed from", &|next| next.columns[2].ty = ColumnType::Long);
+    again("which is left out of the lake", &|next| next.key.push(0));
 }

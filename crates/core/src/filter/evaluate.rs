@@ -1,7 +1,7 @@
 //! A condition over rows, a column at a time, by the three-valued logic of SQL.
 //!
 //! Of every row it is kept which of the three answers are possible: one, where all of its cells are there. A cell that is missing
-//! could be anything, so that several are; what comes out then holds for whatever the cell is.
+//! could be anything, or anything but NULL, so that several are; what comes out then holds for whatever the cell is.
 
 use std::cmp::Ordering;
 
@@ -25,18 +25,30 @@ pub(super) struct Outcome {
     unknown: BooleanBuffer,
 }
 
+/// Cells that are not there: for each column, which rows lack its cell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing<'a> {
+    pub(super) cells: &'a [Option<BooleanBuffer>],
+    /// They may be NULL, as those may be that a log does not have of a row. Values left alone are none: only large ones are.
+    pub(super) may_be_null: bool,
+}
+
+impl Missing<'_> {
+    pub(super) const NONE: Self = Self { cells: &[], may_be_null: false };
+}
+
 impl Bound {
     /// `missing` says of each column which rows lack its cell; what is not said is there.
     ///
     /// # Panics
     /// When the columns are not those that it was bound to.
-    pub(super) fn outcome(&self, columns: &[ArrayRef], missing: &[Option<BooleanBuffer>]) -> Outcome {
+    pub(super) fn outcome(&self, columns: &[ArrayRef], missing: Missing<'_>) -> Outcome {
         let joined = |all: &[Self], join: fn(Outcome, &Outcome) -> Outcome| {
             let mut outcomes = all.iter().map(|one| one.outcome(columns, missing));
             let first = outcomes.next().expect("a condition joins two or more");
             outcomes.fold(first, |all, one| join(all, &one))
         };
-        let missing_of = |at: usize| missing.get(at).and_then(Option::as_ref);
+        let missing_of = |at: usize| missing.cells.get(at).and_then(Option::as_ref);
         match self {
             Self::And(all) => joined(all, Outcome::and),
             Self::Or(all) => joined(all, Outcome::or),
@@ -48,14 +60,20 @@ impl Bound {
                 let array = &columns[*at];
                 let null = BooleanBuffer::collect_bool(array.len(), |row| array.is_null(row));
                 let unknown = BooleanBuffer::new_unset(array.len());
-                Outcome { no: !&null, yes: null, unknown }.or_missing(missing_of(*at), false)
+                let outcome = Outcome { no: !&null, yes: null, unknown };
+                match missing_of(*at) {
+                    Some(cells) if !missing.may_be_null => {
+                        Outcome { yes: &outcome.yes & &!cells, no: &outcome.no | cells, ..outcome }
+                    }
+                    cells => outcome.or_missing(cells, false),
+                }
             }
             Self::Compare(at, comparison, constant) => {
                 let constants = std::slice::from_ref(constant);
-                of_values(&columns[*at], constants, *comparison).or_missing(missing_of(*at), true)
+                of_values(&columns[*at], constants, *comparison).or_missing(missing_of(*at), missing.may_be_null)
             }
             Self::In(at, constants) => {
-                of_values(&columns[*at], constants, Comparison::Equal).or_missing(missing_of(*at), true)
+                of_values(&columns[*at], constants, Comparison::Equal).or_missing(missing_of(*at), missing.may_be_null)
             }
         }
     }
@@ -72,10 +90,11 @@ impl Outcome {
         Self { yes: &self.yes | &other.yes, no: &self.no & &other.no, unknown }
     }
 
-    /// Anything is possible where the cell is missing.
+    /// Anything is possible where the cell is missing; not that nothing is known, unless it `may_be_unknown`.
     fn or_missing(self, missing: Option<&BooleanBuffer>, may_be_unknown: bool) -> Self {
         let Some(missing) = missing else { return self };
-        let unknown = if may_be_unknown { &self.unknown | missing } else { self.unknown };
+        // Its place holds a NULL.
+        let unknown = if may_be_unknown { &self.unknown | missing } else { &self.unknown & &!missing };
         Self { yes: &self.yes | missing, no: &self.no | missing, unknown }
     }
 }

@@ -1,6 +1,7 @@
 //! Conditions against a model that looks at one row at a time, and texts of every kind against the reader.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
@@ -220,8 +221,30 @@ fn rows_are_selected_as_sql_selects_them() {
             }
             missed += usize::from(!may.value(at) && !lacks.is_empty());
         }
+        // Values left alone are not NULL.
+        let may = filter.may_select_unchanged(&arrays, &missing);
+        for (at, row) in rows.iter().enumerate() {
+            let lacks: Vec<usize> =
+                (0..kinds.len()).filter(|k| missing[*k].as_ref().is_some_and(|missing| missing.value(at))).collect();
+            let tries = (0..20).map(|_| {
+                let mut row = row.clone();
+                for &k in &lacks {
+                    row[k] = Some(usize::try_from(random.below(kinds[k].values.len() as u64)).unwrap());
+                }
+                model(&condition, &kinds, &row) == Some(true)
+            });
+            let possible = tries.collect::<Vec<_>>().contains(&true);
+            assert!(may.value(at) || !possible, "{condition} of {row:?} with {lacks:?} unchanged");
+        }
         assert_eq!(condition.to_string().parse(), Ok(condition));
     }
+    let is_null: Condition = "note is null".parse().unwrap();
+    let note = Column { name: "note".to_owned(), ty: ColumnType::String, nullable: true, ..columns[0].clone() };
+    let filter = is_null.bind(&[note]).unwrap();
+    let (nothing, lacks) =
+        (arrow_array::new_null_array(&arrow_schema::DataType::Utf8, 1), [Some(BooleanBuffer::new_set(1))]);
+    assert!(filter.may_select(&[Arc::clone(&nothing)], &lacks).value(0));
+    assert!(!filter.may_select_unchanged(&[nothing], &lacks).value(0));
     assert!(had > 10_000 && missed > 10_000, "the conditions say nothing: {had} {missed}");
 }
 

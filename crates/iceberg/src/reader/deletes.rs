@@ -91,10 +91,11 @@ impl DeleteIndex {
                 let first = files.first().map_or_else(String::new, |file| file.location.clone());
                 unreadable_at(table, &first, "it compares columns that the table does not have")
             })?;
-            // Room for all at once, instead of doubling on the way.
+            // Room for all at once, instead of doubling on the way; not in each of many partitions for all that is asked for.
             let rows = files.iter().map(|file| file.rows).fold(0, u64::saturating_add);
             let rows = if of_key { rows / u64::from(part.of) } else { rows };
-            let rows = if of_key { asked.map_or(rows, |asked| rows.min(asked.len() as u64)) } else { rows };
+            let asked_of = |asked: &Asked| if scope.partition.is_some() { 0 } else { rows.min(asked.len() as u64) };
+            let rows = if of_key { asked.map_or(rows, asked_of) } else { rows };
             let mut set = DeletedKeys {
                 columns: compared,
                 of_key,

@@ -352,7 +352,7 @@ async fn rows_of_a_file_are_sorted_and_found_by_filters() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_of_many_partitions_keeps_every_row() {
     let scratch = Scratch::new();
-    let mut settings = scratch.laid_out("truncate(100, n)", "", BloomFilters::None);
+    let mut settings = scratch.laid_out("truncate(25, n)", "", BloomFilters::Key);
     let target = settings.targets.get_mut(&table()).unwrap();
     target.properties.insert("write.parquet.row-group-size-bytes".into(), "100000".into());
     let mut parted = Parted::create(settings).await;
@@ -371,18 +371,18 @@ async fn a_load_of_many_partitions_keeps_every_row() {
     let delta = writer.finish().await.unwrap();
     parted.try_commit(delta, &schema()).await.unwrap();
     let partitions = parted.partitions(DataContentType::Data).await;
-    assert_eq!(partitions.len(), 50);
-    assert!(partitions.values().all(|rows| *rows == 400), "{partitions:?}");
+    assert_eq!(partitions.len(), 200);
+    assert!(partitions.values().all(|rows| *rows == 100), "{partitions:?}");
     let rows = parted.rows(&schema()).await;
     assert_eq!(rows.len(), 20_000);
     assert!(rows.iter().all(|(id, city)| city.as_deref() == Some(&*format!("city {id}"))));
     let mut given_up = parted.lake.start_load(schema(), whole()).await.unwrap();
     let before = super::fixture::files_under(&scratch.0);
     let mut buffer = RowBuffer::new(schema());
-    for n in 0..100 {
+    for n in 0..200 {
         buffer.image(0).push_i64(n);
         buffer.image(1).push_null();
-        buffer.image(2).push_number(i128::from(n * 100));
+        buffer.image(2).push_number(i128::from(n * 25));
         buffer.finish_row(RowOp::Insert);
     }
     given_up.append(buffer).await.unwrap();
@@ -436,6 +436,8 @@ async fn a_column_that_partitions_are_by_may_go_and_grow() {
     let Written::Stops(reason) = parted.write(&taken, columns, &[]).await.unwrap() else { panic!("it went on") };
     assert_eq!(reason.state, "schema changed");
     assert!(reason.detail.contains("\"n_identity\"") && reason.remedy.contains("calve reload"), "{reason}");
+    let error = parted.lake.start_load(taken, whole()).await.err().unwrap();
+    assert!(error.kind() == ErrorKind::Config && error.to_string().contains("exclude_columns"), "{error}");
 }
 
 #[tokio::test]
@@ -444,7 +446,9 @@ async fn what_others_did_to_the_partitions_is_named() {
     let mut parted = Parted::create(scratch.laid_out("city", "", BloomFilters::None)).await;
     parted.put(&[(1, Some("a"), 1)], &[]).await;
     let kept = parted.stage(&[(2, Some("b"), 1)], &[1]).await;
-    let spec = UnboundPartitionSpec::builder().add_partition_field(1, "theirs", Transform::Bucket(4)).unwrap().build();
+    // Spark calls an identity like its column.
+    let spec = UnboundPartitionSpec::builder().add_partition_field(1, "theirs", Transform::Bucket(4)).unwrap();
+    let spec = spec.add_partition_field(3, "n", Transform::Identity).unwrap().build();
     parted.update(vec![TableUpdate::AddSpec { spec }, TableUpdate::SetDefaultSpec { spec_id: -1 }]).await;
     for default in [2, 0] {
         let error = parted.write(&schema(), columns_of(&[(3, None, 1)]), &[]).await.unwrap_err();
@@ -462,8 +466,11 @@ async fn what_others_did_to_the_partitions_is_named() {
     // A load makes the spec again under which deletes are written, should a clean-up have removed it.
     parted.load(&[(1, Some("a"), 1), (5, None, 1)], &schema()).await;
     parted.update(vec![TableUpdate::RemovePartitionSpecs { spec_ids: vec![0] }]).await;
-    let error = parted.write(&schema(), columns_of(&[(3, None, 1)]), &[]).await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Config && error.to_string().contains("calve reload"), "{error}");
+    parted.put(&[(3, None, 1)], &[]).await;
+    let Written::Stops(reason) = parted.write(&schema(), columns_of(&[(4, None, 1)]), &[3]).await.unwrap() else {
+        panic!("its deletes reach nothing")
+    };
+    assert!(reason.state == "partition spec removed" && reason.remedy.contains("calve reload"), "{reason}");
     parted.reopen(scratch.laid_out("city", "", BloomFilters::Key)).await;
     parted.load(&[(1, Some("a"), 1), (5, None, 1)], &schema()).await;
     parted.put(&[(1, Some("b"), 1)], &[1, 5]).await;

@@ -35,6 +35,7 @@ pub(crate) use sorting::Sorting;
 use crate::delta::TableLayout;
 use crate::failpoint;
 use crate::lake::{IcebergLake, KnownTable};
+use crate::placement;
 use crate::reader::{LookUp, Remaining};
 
 #[async_trait]
@@ -53,6 +54,9 @@ impl DeltaWriter for IcebergLake {
             return Ok(Written::Stops(StopReason::schema_changed(table, what)));
         }
         let layout = self.layout_for(&batch.schema, onto).await?;
+        if layout.delete_spec.is_none() && batch.deletes.num_rows() > 0 && !batch.replace {
+            return Ok(Written::Stops(placement::nothing_for_deletes(table)));
+        }
         let replace = batch.replace;
         let files = if batch.needs_ground() {
             let slot = self.slot(table)?;
@@ -81,6 +85,13 @@ impl DeltaWriter for IcebergLake {
     }
 
     async fn start_load(&self, schema: Arc<TableSchema>, excerpt: Excerpt) -> Result<Box<dyn LoadWriter>> {
+        if let Some(what) = self.taken_name(&schema).await? {
+            let what = format!(
+                "table {}: {what}; rename the column at the source, or leave it out of the lake (exclude_columns)",
+                schema.table
+            );
+            return Err(Error::new(ErrorKind::Config, what));
+        }
         let layout = self.layout_for(&schema, Onto::Load).await?;
         Ok(Box::new(TableLoad::new(layout, excerpt, Arc::clone(&self.naming), Arc::clone(&self.encoders))))
     }

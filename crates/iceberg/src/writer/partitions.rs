@@ -16,8 +16,8 @@ use crate::delta::TableLayout;
 use crate::naming::FileNaming;
 use crate::partition::Partitioning;
 
-/// Partitions that have an open file.
-const MOST_OPEN: usize = 32;
+/// Partitions that have an open file: each is a buffer for every column, and a small row group of the memory that all share.
+const MOST_OPEN: usize = 128;
 
 /// Files of rows, or of keys. Dropped before [`finish`](Self::finish), it leaves none of them.
 pub(crate) struct PartitionedFiles {

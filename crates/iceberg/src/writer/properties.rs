@@ -44,6 +44,9 @@ const BLOOM_FILTER_ERRORS: f64 = 0.01;
 /// Of this many values a filter holds what they are, in 1 MB; where a row group has fewer it becomes smaller when it is complete.
 const BLOOM_FILTER_VALUES: u64 = 800_000;
 
+/// The same where many partitions have an open file, and small row groups: 32 KB.
+const BLOOM_FILTER_VALUES_OF_PARTITION: u64 = BLOOM_FILTER_VALUES / 32;
+
 /// Settings of one table's files.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FileFormat {
@@ -104,6 +107,7 @@ impl FileFormat {
         key: &[&str],
         content: Content,
         dictionaries: &Dictionaries,
+        partitioned: bool,
     ) -> WriterProperties {
         let mut properties = WriterProperties::builder()
             // What every reader of Parquet understands.
@@ -136,13 +140,14 @@ impl FileFormat {
                 properties = properties.set_column_dictionary_enabled(path, false);
             }
         }
+        let filtered = if partitioned { BLOOM_FILTER_VALUES_OF_PARTITION } else { BLOOM_FILTER_VALUES };
         let columns = schema.fields().iter().filter(|field| self.bloom_filters.contains(field.name()));
         // Nobody looks for a key among deletes: all of them are read.
         for field in columns.filter(|field| content == Content::Rows && !field.data_type().is_nested()) {
             let path = ColumnPath::new(vec![field.name().clone()]);
             properties = properties
                 .set_column_bloom_filter_fpp(path.clone(), BLOOM_FILTER_ERRORS)
-                .set_column_bloom_filter_ndv(path, BLOOM_FILTER_VALUES);
+                .set_column_bloom_filter_ndv(path, filtered);
         }
         properties.build()
     }

@@ -135,7 +135,9 @@ impl FileSeries {
             Content::EqualityDeletes => self.naming.delete_file(&self.layout.location),
         };
         let key: Vec<&str> = self.layout.key_arrow.fields().iter().map(|field| field.name().as_str()).collect();
-        let properties = self.format.writer_properties(rows, &key, self.content, &self.layout.dictionaries);
+        let partitioned = !self.layout.spec.is_unpartitioned();
+        let properties =
+            self.format.writer_properties(rows, &key, self.content, &self.layout.dictionaries, partitioned);
         let schema = parquet_schema(self.arrow()).map_err(|error| self.failed(&location, error))?;
         let options = ArrowWriterOptions::new()
             .with_properties(properties)
@@ -167,7 +169,7 @@ impl FileSeries {
             nan_counts: &file.nan_counts,
             spec_id: match self.content {
                 Content::Rows => self.layout.spec.spec_id(),
-                Content::EqualityDeletes => self.layout.delete_spec.spec_id(),
+                Content::EqualityDeletes => self.layout.delete_spec.as_ref().unwrap_or(&self.layout.spec).spec_id(),
             },
             partition: self.partition.clone(),
             sort_order: self.layout.sorting.order_id().filter(|_| self.content == Content::Rows && file.runs == 1),

@@ -360,7 +360,8 @@ impl RowPlan {
     }
 
     /// A column of the schema that rows of the event lack where it is needed: in a row that is there afterwards, be it as a deleted
-    /// one, every column, in one that was there before the key's, and documents of which only changes follow.
+    /// one, every column, in one that was there before the key's, and documents of which only changes follow. Where a log has chosen
+    /// rows, it has to be known of the row before too whether it is one.
     fn missing(&self, rows: &RowsEvent<'_>) -> Option<usize> {
         let (before, after) = (rows.before(), rows.after());
         if before.is_none() && after.is_none() {
@@ -369,7 +370,9 @@ impl RowPlan {
         let lacks = |present: Option<Bits<'_>>, place| present.is_some_and(|present| !present.get(place));
         self.columns.iter().enumerate().find_map(|(place, column)| {
             let target = column.target.as_ref()?;
-            let needed_before = target.key.is_some() || self.schema.retires_rows() || (rows.partial && column.is_json);
+            let chosen_by = self.schema.keeps_log() && self.schema.filter.is_some();
+            let needed_before =
+                target.key.is_some() || self.schema.retires_rows() || chosen_by || (rows.partial && column.is_json);
             let missing = match rows.kind {
                 RowsKind::Insert => lacks(after, place),
                 RowsKind::Delete => needed_before && lacks(before, place),

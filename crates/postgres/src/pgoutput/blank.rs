@@ -4,12 +4,16 @@ use super::message::{Malformed, Relation};
 
 const WHAT: &str = "message within a Stream";
 
-/// Which cells of a relation's rows are blanked, by its columns' names; None where none is.
+/// Which cells of a relation's rows are blanked, by its columns' names; None where none is. Those of the key stay, whatever it is
+/// called by now.
 pub(super) fn left_out(
     relation: &Relation<'_>,
     leaves_out: impl Fn(&str) -> bool,
 ) -> Result<Option<Vec<bool>>, Malformed> {
-    let columns: Vec<bool> = relation.columns()?.iter().map(|column| leaves_out(column.name)).collect();
+    // Where whole rows are the identity every column counts as one of the key, and names alone can tell.
+    let of_key = |is_key: bool| is_key && relation.replica_identity != b'f';
+    let columns: Vec<bool> =
+        relation.columns()?.iter().map(|column| !of_key(column.is_key) && leaves_out(column.name)).collect();
     Ok(columns.contains(&true).then_some(columns))
 }
 

@@ -143,8 +143,12 @@ impl ChangeSource for SimSource {
                 let kind = if w.foreign_possible { ErrorKind::Retry } else { ErrorKind::SourceGone };
                 return Err(Error::new(kind, message));
             }
-            // Asked for less, a server with slots begins at what was confirmed, and says nothing. On others nothing is forgotten by that.
-            let from = if w.log.drifts { lsn(from) } else { lsn(from).max(slot.confirmed) };
+            // Asked for less, a server with slots begins at what was confirmed, and says nothing; but who has the slot can look. On
+            // others nothing is forgotten by that.
+            let from = lsn(from);
+            if !w.log.drifts && slot.confirmed > from {
+                return Err(Error::new(ErrorKind::Retry, "the simulated slot was moved by another process"));
+            }
             let mut places = vec![None; w.log.table_count()];
             for (place, table) in tables.iter().enumerate() {
                 let index = indexes(w, std::slice::from_ref(&table.name))?[0];

@@ -117,6 +117,27 @@ fn an_excerpt(server: &Server) -> anyhow::Result<()> {
     case.pass()
 }
 
+/// A log has to know of a row that goes whether it was chosen, and a key has to be in the lake.
+fn what_would_be_guessed_stops(server: &Server) -> anyhow::Result<()> {
+    let columns = "(id int primary key, secret int not null default 0, region varchar(9))";
+    let schema = format!(
+        "create table t {columns}; create table l {columns}; insert into t values (1, 1, 'eu'); insert into l values (1, 1, 'eu'), (2, 2, 'eu')"
+    );
+    let mut case = BinlogCase::on(server, "excerpt_guess", &schema, &[])?;
+    let entries = [
+        format!("{{name: {}, exclude_columns: [secret]}}", case.name("t")),
+        format!("{{name: {}, mode: append, where: \"region = 'eu'\"}}", case.name("l")),
+    ];
+    case.case.pipeline = case.pipeline.clone().tables(&entries.each_ref().map(String::as_str));
+    case.pipeline.once()?;
+    case.connect()?.run("set session binlog_row_image = 'MINIMAL'; delete from l where id = 1")?;
+    case.sql.run("alter table t drop primary key, add primary key (id, secret); insert into t values (1, 2, 'eu')")?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.stopped("l", &["row image not full", "region"])?;
+    case.stopped("t", &["secret", "left out of the lake"])?;
+    case.pass()
+}
+
 fn an_excerpt_stays_until_the_table_is_read_again(server: &Server) -> anyhow::Result<()> {
     let schema = format!("create table t ({COLUMNS}); insert into t values {ROWS}");
     let mut case = BinlogCase::on(server, "excerpt_later", &schema, &["t"])?;
@@ -139,4 +160,4 @@ fn an_excerpt_stays_until_the_table_is_read_again(server: &Server) -> anyhow::Re
     case.pass()
 }
 
-on_every_server!(an_excerpt, an_excerpt_stays_until_the_table_is_read_again);
+on_every_server!(an_excerpt, an_excerpt_stays_until_the_table_is_read_again, what_would_be_guessed_stops);
