@@ -257,10 +257,7 @@ tables:
     let mut flags = Raw::default();
     flags.set_table_flags("tables", "--table", vec!["public.strict".to_owned(), "public.again".to_owned()]);
     let (settings, problems) = read(yaml, flags);
-    assert_eq!(
-        (problems, policies(&settings)[..2].to_vec()),
-        (Vec::new(), expected[..2].to_vec())
-    );
+    assert_eq!((problems, policies(&settings)[..2].to_vec()), (Vec::new(), expected[..2].to_vec()));
     assert_eq!(settings.tables.target(&table("public.other")), None);
     // So they do where a flag has a pattern, and once that is remembered; the file's entries name no table then.
     let mut flags = Raw::default();
