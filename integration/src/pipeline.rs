@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::binary::{self, Finished, Running};
@@ -151,6 +151,15 @@ impl Pipeline {
     /// Runs a command to its end, whatever that is.
     pub fn finish(&self, words: &[&str]) -> anyhow::Result<Finished> {
         binary::finish(self.command(words)?, &self.log(words[0]))
+    }
+
+    /// Runs a command that is to die at a failpoint, and fails where that is not reached.
+    pub fn dies_at(&self, place: &str, words: &[&str]) -> anyhow::Result<()> {
+        let mut command = self.command(words)?;
+        command.env("CALVE_FAILPOINT", place);
+        let killed = binary::finish(command, &self.log("killed"))?;
+        ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        Ok(())
     }
 
     /// Loads, catches up and leaves.

@@ -201,8 +201,8 @@ impl TableSchema {
         self.key.iter().enumerate().map(move |(place, column)| if in_full { *column } else { place })
     }
 
-    /// As the table is in the lake: without the columns that are left out, with those of its mode. A log has no key, and each of its columns is optional: a change
-    /// says of a row what the source's log does.
+    /// As the table is in the lake: without the columns that are left out, with those of its mode. A log has no key, and each of its
+    /// columns is optional: a change says of a row what the source's log does.
     pub fn in_lake(&self) -> Cow<'_, Self> {
         let kept = self.kept();
         if self.mode.is_upsert() {

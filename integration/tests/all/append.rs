@@ -2,7 +2,6 @@
 //! the source's rows, be the log read whenever it is.
 
 use anyhow::{Context, ensure};
-use calve_integration::binary;
 use calve_integration::compare::{Pair, SourceRows};
 use calve_integration::lake::Lake;
 use calve_integration::pipeline::until;
@@ -285,10 +284,7 @@ fn killed_anywhere_no_change_is_lost_or_doubled() -> anyhow::Result<()> {
         case.pipeline = case.pipeline.clone().checkpoint("rows", if round % 2 == 0 { "40" } else { "100000" });
         case.sql.run(&format!("{} {changes}", if round % 3 == 0 { "" } else { "begin;" }))?;
         case.sql.run(if round % 3 == 0 { "select 1" } else { "commit" })?;
-        let mut command = case.pipeline.command(&["run"])?;
-        command.env("CALVE_FAILPOINT", place);
-        let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-        ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        case.pipeline.dies_at(place, &["run"])?;
         case.once_and_same(&["public.current"])?;
         tell(&mut case, &TABLES)?;
     }

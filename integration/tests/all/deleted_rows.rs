@@ -2,7 +2,6 @@
 //! came again. What was deleted is noted by triggers at the source, in a table beside each.
 
 use anyhow::{Context, ensure};
-use calve_integration::binary;
 use calve_integration::compare::{Pair, SourceRows};
 use calve_integration::lake::Lake;
 use calve_integration::pipeline::until;
@@ -239,10 +238,7 @@ fn killed_anywhere_deleted_rows_stay_once() -> anyhow::Result<()> {
         case.pipeline = case.pipeline.clone().checkpoint("rows", if round % 4 < 2 { "40" } else { "100000" });
         case.sql.run(&format!("{} {changes}", if round % 3 == 0 { "" } else { "begin;" }))?;
         case.sql.run(if round % 3 == 0 { "select 1" } else { "commit" })?;
-        let mut command = case.pipeline.command(&["run"])?;
-        command.env("CALVE_FAILPOINT", place);
-        let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-        ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        case.pipeline.dies_at(place, &["run"])?;
         case.once_and_same(&["public.current"])?;
         hold(&mut case, &TABLES).with_context(|| format!("after {place}"))?;
     }

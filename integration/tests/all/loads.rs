@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use calve_integration::pipeline::until;
-use calve_integration::{binary, readers};
+use calve_integration::readers;
 
 use crate::case::Case;
 
@@ -70,10 +70,7 @@ fn a_killed_load_starts_again_and_leaves_no_trace() -> anyhow::Result<()> {
     for place in
         ["source.start_load.after", "load.file-written", "load.finish.after", "load.commit.before", "load.commit.after"]
     {
-        let mut command = case.pipeline.command(&["run", "--once"])?;
-        command.env("CALVE_FAILPOINT", place);
-        let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-        anyhow::ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        case.pipeline.dies_at(place, &["run", "--once"])?;
     }
     case.once_and_same(&["public.a", "public.b"])?;
     case.sql.run("update a set v = 'x'; update b set v = 'x' where id = 1")?;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::ensure;
 use calve_integration::binary;
 
 use crate::case::{Case, complains};
@@ -20,10 +19,7 @@ const CHANGES: &str = "
 /// Dies at a place, restarts without and with local state: the replay changes nothing.
 fn killed_at(case: &mut Case, place: &str, forget: bool) -> anyhow::Result<()> {
     case.sql.run(CHANGES)?;
-    let mut command = case.pipeline.command(&["run"])?;
-    command.env("CALVE_FAILPOINT", place);
-    let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-    ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+    case.pipeline.dies_at(place, &["run"])?;
     if forget {
         remove(&case.lake().positions(case.pipeline.name()))?;
     }

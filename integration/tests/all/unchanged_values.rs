@@ -2,7 +2,6 @@
 //! kept all the same, from wherever they are.
 
 use anyhow::ensure;
-use calve_integration::binary;
 use calve_integration::foreign;
 use calve_testkit::servers::{Postgres, REPLICATION_USER};
 
@@ -154,10 +153,7 @@ fn killed_in_between_nothing_that_was_left_alone_is_lost() -> anyhow::Result<()>
         "positions.advanced",
     ]) {
         case.sql.run(&all_changes(round))?;
-        let mut command = case.pipeline.command(&["run"])?;
-        command.env("CALVE_FAILPOINT", place);
-        let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-        ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        case.pipeline.dies_at(place, &["run"])?;
         case.sql.run("update plain set n = n + 1; update parted set n = n + 1")?;
         case.once_and_same(&TABLES)?;
     }

@@ -31,17 +31,19 @@ impl Sides {
 
     /// All of these rows as the lake would have them, and which of them it gets; None: each. Cells that are `unchanged` may decide.
     pub(super) fn all(&self, images: Vec<ColumnBuffer>, unchanged: &[Unchanged]) -> (Vec<ArrayRef>, Option<Chosen>) {
-        let rows = images.first().map_or(0, ColumnBuffer::len);
-        let missing = |column: usize| {
-            let of_column: BTreeSet<usize> =
-                unchanged.iter().filter(|cell| cell.column == column).map(|cell| cell.image).collect();
-            (!of_column.is_empty()).then(|| BooleanBuffer::collect_bool(rows, |row| of_column.contains(&row)))
-        };
-        let missing: Vec<_> = (0..images.len()).map(missing).collect();
+        let (width, rows) = (images.len(), images.first().map_or(0, ColumnBuffer::len));
         let columns = self.excerpt.columns(arrays(images));
-        let chosen = self.excerpt.filter().map(|filter| Chosen {
-            by_what_is_there: filter.selects(&columns),
-            perhaps: filter.may_select_unchanged(&columns, &self.excerpt.columns(missing)),
+        let chosen = self.excerpt.filter().map(|filter| {
+            let missing = |column: usize| {
+                let of_column: BTreeSet<usize> =
+                    unchanged.iter().filter(|cell| cell.column == column).map(|cell| cell.image).collect();
+                (!of_column.is_empty()).then(|| BooleanBuffer::collect_bool(rows, |row| of_column.contains(&row)))
+            };
+            let missing = self.excerpt.columns((0..width).map(missing).collect());
+            Chosen {
+                by_what_is_there: filter.selects(&columns),
+                perhaps: filter.may_select_unchanged(&columns, &missing),
+            }
         });
         (self.excerpt.masked(columns), chosen)
     }

@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, ListArray, MapArray, RecordBatch, StructArray, new_null_array};
 use arrow_schema::{DataType, TimeUnit};
-use iceberg::spec::PrimitiveType;
+use iceberg::spec::{PrimitiveType, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::schema::types::SchemaDescriptor;
 
@@ -19,6 +19,15 @@ pub(crate) struct TableColumn {
     pub(crate) name: String,
     /// The type wanted.
     pub(crate) arrow: DataType,
+}
+
+impl TableColumn {
+    /// The schema's column of this id, as it is read; None where there is none that can be.
+    pub(crate) fn of(schema: &Schema, field_id: i32) -> Option<Self> {
+        let field = schema.field_by_id(field_id)?;
+        let arrow = arrow_type(field.field_type.as_primitive_type()?)?;
+        Some(Self { field_id, name: field.name.clone(), arrow })
+    }
 }
 
 /// How the columns wanted are read from one file.
@@ -105,7 +114,7 @@ fn grown(column: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
 
 /// The Arrow type that values of an Iceberg type are read as: for the types that calve writes, the one of their
 /// `ColumnType`. None where a column of the type cannot be read here.
-pub(crate) fn arrow_type(ty: &PrimitiveType) -> Option<DataType> {
+fn arrow_type(ty: &PrimitiveType) -> Option<DataType> {
     Some(match ty {
         PrimitiveType::Boolean => DataType::Boolean,
         PrimitiveType::Int => DataType::Int32,

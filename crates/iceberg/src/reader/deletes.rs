@@ -25,6 +25,12 @@ use crate::storage;
 /// Bytes that a key takes in the index at most, with the room that a hash map leaves.
 pub(crate) const KEY_BYTES: u64 = 72;
 
+/// How many passes keep the index of so many deletes below `memory` bytes.
+pub(crate) fn passes(deleted_keys: u64, memory: u64) -> u32 {
+    let bytes = deleted_keys.saturating_mul(KEY_BYTES);
+    u32::try_from(bytes.div_ceil(memory.max(1)).max(1)).unwrap_or(u32::MAX)
+}
+
 /// Reserved field ids of position-delete files (Iceberg specification, "Reserved Field IDs").
 const FILE_PATH_ID: i32 = 2_147_483_546;
 const POSITION_ID: i32 = 2_147_483_545;

@@ -13,7 +13,7 @@ use iceberg::spec::TableMetadata;
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use super::asked::Asked;
-use super::columns::{TableColumn, arrow_type};
+use super::columns::TableColumn;
 use super::deletes::{DeleteIndex, Part};
 use super::keys::KeyCells;
 use super::plan::Plan;
@@ -104,12 +104,7 @@ impl LookUp {
     /// whose key comes more than once does so too.
     pub(crate) fn run(self, mut work: impl FnMut(&[u32], &[ArrayRef]) -> Result<()>) -> Result<Looked> {
         let Self { table, metadata, key, wanted, asked, plan } = self;
-        let schema = metadata.current_schema();
-        let column = |id: i32| {
-            let field = schema.field_by_id(id)?;
-            let arrow = arrow_type(field.field_type.as_primitive_type()?)?;
-            Some(TableColumn { field_id: id, name: field.name.clone(), arrow })
-        };
+        let column = |id: i32| TableColumn::of(metadata.current_schema(), id);
         let all = Part { bucket: 0, of: 1 };
         let deletes = DeleteIndex::read(&table, &plan, &key, column, all, Some(&asked))?;
         let width = key.len();

@@ -23,8 +23,8 @@ use calve_core::{Error, ErrorKind, Result, TableName, TableSchema};
 use iceberg::spec::{SchemaRef, TableMetadata};
 use tokio::sync::mpsc;
 
-use columns::{TableColumn, arrow_type};
-use deletes::{DeleteIndex, KEY_BYTES, Part};
+use columns::TableColumn;
+use deletes::{DeleteIndex, Part};
 pub(crate) use keys::KeyCells;
 use plan::Plan;
 use scan::Scan;
@@ -120,8 +120,7 @@ impl TableReader {
     /// How many passes keep the index of deletes below `memory` bytes.
     fn passes(&self, memory: u64) -> u32 {
         let key = self.key_ids();
-        let bytes = self.plan.deleted_keys(|ids| *ids == key).saturating_mul(KEY_BYTES);
-        u32::try_from(bytes.div_ceil(memory.max(1)).max(1)).unwrap_or(u32::MAX)
+        deletes::passes(self.plan.deleted_keys(|ids| *ids == key), memory)
     }
 
     /// Starts reading on `threads` threads, with an index of deletes of at most `memory` bytes.
@@ -181,11 +180,7 @@ impl TableReader {
     }
 
     fn scan(&self, part: Part) -> Result<Scan> {
-        let column = |id: i32| {
-            let field = self.schema.field_by_id(id)?;
-            let arrow = arrow_type(field.field_type.as_primitive_type()?)?;
-            Some(TableColumn { field_id: id, name: field.name.clone(), arrow })
-        };
+        let column = |id: i32| TableColumn::of(&self.schema, id);
         let deletes = DeleteIndex::read(&self.table, &self.plan, &self.key, column, part, None)?;
         Ok(Scan {
             table: self.table.clone(),

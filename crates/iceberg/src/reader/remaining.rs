@@ -7,8 +7,8 @@ use calve_core::{Error, ErrorKind, Result, StagedDelta, TableName};
 use iceberg::spec::TableMetadata;
 
 use super::asked::Asked;
-use super::columns::{TableColumn, arrow_type};
-use super::deletes::{DeleteIndex, KEY_BYTES, Part};
+use super::columns::TableColumn;
+use super::deletes::{self, DeleteIndex, Part};
 use super::look_up::{DELETES_BYTES, Layer};
 use super::plan::Plan;
 use super::scan::Scan;
@@ -47,19 +47,13 @@ impl Remaining {
         })?;
         let plan = Plan::with_staged(layout, metadata, staged, None).await?;
         let deleted = plan.check_deletes_of(layout, DELETES_BYTES)?;
-        let passes = deleted.saturating_mul(KEY_BYTES).div_ceil(INDEX_BYTES).max(1);
-        let passes = u32::try_from(passes).unwrap_or(u32::MAX);
+        let passes = deletes::passes(deleted, INDEX_BYTES);
         Ok(Self { table, metadata: Arc::clone(metadata), key, columns, except: Arc::new(except), plan, passes })
     }
 
     /// Hands the rows to `work`, in batches of bounded size with one array for each of the layout's columns.
     pub(crate) fn run(self, mut work: impl FnMut(Vec<ArrayRef>) -> Result<()>) -> Result<()> {
-        let schema = self.metadata.current_schema();
-        let column = |id: i32| {
-            let field = schema.field_by_id(id)?;
-            let arrow = arrow_type(field.field_type.as_primitive_type()?)?;
-            Some(TableColumn { field_id: id, name: field.name.clone(), arrow })
-        };
+        let column = |id: i32| TableColumn::of(self.metadata.current_schema(), id);
         for bucket in 0..self.passes {
             let part = Part { bucket, of: self.passes };
             let deletes = DeleteIndex::read(&self.table, &self.plan, &self.key, column, part, None)?;

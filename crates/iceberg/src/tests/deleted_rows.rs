@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{Field, Schema};
 use calve_core::{
     Column, ColumnType, DeltaBatch, DeltaWriter, Ground, IncompleteRows, Lake, LakeVersion, Onto, StagedDelta,
     TableCommit, TableMode, TableSchema,
 };
 
-use super::fixture::{Scratch, column, staged, stamp, table};
+use super::fixture::{self, Scratch, batch_of, column, staged, stamp, table};
 use crate::IcebergLake;
 
 /// By id: a text, and when the row was deleted.
@@ -25,21 +24,7 @@ fn schema() -> Arc<TableSchema> {
         Column { id: 1, ..column("id", ColumnType::Long, false) },
         Column { id: 2, ..column("note", ColumnType::String, true) },
     ];
-    Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: TableMode::SoftDelete,
-        columns,
-        key: vec![0],
-    })
-}
-
-fn batch_of(columns: Vec<ArrayRef>) -> RecordBatch {
-    let fields = columns.iter().enumerate().map(|(n, c)| Field::new(n.to_string(), c.data_type().clone(), true));
-    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
+    Arc::new(TableSchema { mode: TableMode::SoftDelete, ..(*fixture::schema_of(columns, vec![0])).clone() })
 }
 
 fn rows_of(rows: &Rows) -> RecordBatch {

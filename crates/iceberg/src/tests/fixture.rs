@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{Field, Schema};
 use calve_core::{
     BloomFilters, CheckpointId, Column, ColumnType, CommitReceipt, Lake, LakeVersion, Layout, Lsn, NativeType, Onto,
     PartitionBy, Position, Result, SortBy, SourceIdentity, StagedDelta, Stamp, TableCommit, TableName, TableSchema,
@@ -113,7 +114,11 @@ pub(super) fn column(name: &str, ty: ColumnType, nullable: bool) -> Column {
 }
 
 pub(super) fn schema() -> Arc<TableSchema> {
-    let columns = vec![column("id", ColumnType::Long, false), column("name", ColumnType::String, true)];
+    schema_of(vec![column("id", ColumnType::Long, false), column("name", ColumnType::String, true)], vec![0])
+}
+
+/// The tests' table with these columns.
+pub(super) fn schema_of(columns: Vec<Column>, key: Vec<usize>) -> Arc<TableSchema> {
     Arc::new(TableSchema {
         table: table(),
         native_id: 1,
@@ -122,8 +127,14 @@ pub(super) fn schema() -> Arc<TableSchema> {
         filter: None,
         mode: calve_core::TableMode::default(),
         columns,
-        key: vec![0],
+        key,
     })
+}
+
+/// Columns without names of their own.
+pub(super) fn batch_of(columns: Vec<ArrayRef>) -> RecordBatch {
+    let fields = columns.iter().enumerate().map(|(n, c)| Field::new(n.to_string(), c.data_type().clone(), true));
+    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
 }
 
 pub(super) fn at(lsn: u64) -> Position {

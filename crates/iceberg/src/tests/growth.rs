@@ -11,7 +11,7 @@ use arrow_schema::{Field, Schema};
 use calve_core::{ColumnType, DeltaBatch, DeltaWriter, Ground, Lake, Onto, TableCommit, TableSchema};
 use iceberg::spec::{DataContentType, ManifestContentType, PrimitiveLiteral};
 
-use super::fixture::{Orders, Scratch, column, files_under, staged, stamp, table};
+use super::fixture::{self, Orders, Scratch, column, files_under, staged, stamp, table};
 use crate::IcebergLake;
 use crate::manifests::read_manifest;
 
@@ -53,16 +53,7 @@ fn changed(changes: usize) -> Arc<TableSchema> {
         column("x", ColumnType::Decimal { precision: if changes > 2 { 20 } else { 4 }, scale: 2 }, true),
     ];
     columns.extend((3..changes).map(|n| column(&format!("added{n}"), ColumnType::Int, true)));
-    Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns,
-        key: vec![0],
-    })
+    fixture::schema_of(columns, vec![0])
 }
 
 /// One row of that table, all of whose numbers are `i`.

@@ -15,7 +15,7 @@ use calve_core::{
 use iceberg::spec::DataContentType;
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
-use super::fixture::{Random, Scratch, column, staged, stamp, table, write};
+use super::fixture::{self, Random, Scratch, batch_of, column, staged, stamp, table, write};
 use crate::reader::{LookUp, Looked};
 use crate::{IcebergLake, LakeSettings};
 
@@ -35,21 +35,7 @@ fn schema() -> Arc<TableSchema> {
 
 fn schema_of(columns: Vec<calve_core::Column>) -> Arc<TableSchema> {
     let key = ["name", "id"].iter().filter_map(|name| columns.iter().position(|column| column.name == *name)).collect();
-    Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns,
-        key,
-    })
-}
-
-fn batch_of(columns: Vec<ArrayRef>) -> RecordBatch {
-    let fields = columns.iter().enumerate().map(|(n, c)| Field::new(n.to_string(), c.data_type().clone(), true));
-    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
+    fixture::schema_of(columns, key)
 }
 
 fn rows_of(puts: &Model) -> RecordBatch {

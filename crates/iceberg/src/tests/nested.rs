@@ -4,36 +4,21 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt32Type};
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{Field, Schema};
 use calve_core::{
     BufferFull, CheckpointId, Column, ColumnBuffer, ColumnType, DeltaBatch, DeltaWriter, Ground, IncompleteRows, Lake,
-    LakeVersion, Onto, StagedDelta, TableCommit, TableMode, TableSchema, cell_text,
+    LakeVersion, Onto, StagedDelta, TableCommit, TableSchema, cell_text,
 };
 use iceberg::spec::DataFile;
 
-use super::fixture::{Scratch, column, staged, stamp, table};
+use super::fixture::{self, Scratch, batch_of, column, staged, stamp, table};
 use crate::IcebergLake;
 
 fn schema(columns: Vec<(u32, Column)>) -> Arc<TableSchema> {
     let columns = columns.into_iter().map(|(id, column)| Column { id, ..column }).collect();
     let key = vec![0];
-    Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: TableMode::default(),
-        columns,
-        key,
-    })
-}
-
-fn batch_of(columns: Vec<ArrayRef>) -> RecordBatch {
-    let fields = columns.iter().enumerate().map(|(n, c)| Field::new(n.to_string(), c.data_type().clone(), true));
-    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
+    fixture::schema_of(columns, key)
 }
 
 fn ids(ids: &[i64]) -> ArrayRef {

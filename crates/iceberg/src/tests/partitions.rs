@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{Field, Schema};
+use arrow_array::{ArrayRef, Int32Array, Int64Array, StringArray};
 use calve_core::{
     BloomFilters, ColumnType, DeltaBatch, DeltaWriter, ErrorKind, Excerpt, Ground, Lake, LakeVersion, Onto, Result,
     RowBuffer, RowOp, StagedDelta, TableCommit, TableSchema, ValueRules, Written,
@@ -19,7 +18,7 @@ use iceberg::spec::{
 use iceberg::{TableRequirement, TableUpdate};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::fixture::{Scratch, column, staged, stamp, table};
+use super::fixture::{self, Scratch, batch_of, column, staged, stamp, table};
 use crate::manifests::{is_live, read_list, read_manifest};
 use crate::{IcebergLake, LakeSettings, partition, storage};
 
@@ -38,21 +37,7 @@ fn schema() -> Arc<TableSchema> {
 fn schema_of(columns: &[(u32, &str, ColumnType)]) -> Arc<TableSchema> {
     let columns =
         columns.iter().map(|(id, name, ty)| calve_core::Column { id: *id, ..column(name, ty.clone(), *id > 1) });
-    Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: columns.collect(),
-        key: vec![0],
-    })
-}
-
-fn batch_of(columns: Vec<ArrayRef>) -> RecordBatch {
-    let fields = columns.iter().enumerate().map(|(n, c)| Field::new(n.to_string(), c.data_type().clone(), true));
-    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
+    fixture::schema_of(columns.collect(), vec![0])
 }
 
 fn columns_of(rows: &[Row]) -> Vec<ArrayRef> {

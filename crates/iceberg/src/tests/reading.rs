@@ -14,7 +14,7 @@ use calve_core::{
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
-use super::fixture::{Random, Scratch, column, staged, stamp, table, write};
+use super::fixture::{self, Random, Scratch, column, staged, stamp, table, write};
 use crate::reader::{RowStream, TableReader};
 use crate::{IcebergLake, delta, storage};
 
@@ -28,16 +28,7 @@ fn schema() -> Arc<TableSchema> {
         column("name", ColumnType::String, false),
         column("id", ColumnType::Long, false),
     ];
-    Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns,
-        key: vec![2, 1],
-    })
+    fixture::schema_of(columns, vec![2, 1])
 }
 
 struct History {

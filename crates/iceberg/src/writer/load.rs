@@ -16,8 +16,8 @@ use crate::naming::FileNaming;
 
 /// Writes one table's load.
 ///
-/// There is a series of files for each encoder at most, or one for each partition. A buffer goes to an idle series; another series is begun only when
-/// none is idle, so that a small table becomes one file.
+/// There is a series of files for each encoder at most, or one for each partition. A buffer goes to an idle series; another series is
+/// begun only when none is idle, so that a small table becomes one file.
 pub(crate) struct TableLoad {
     layout: Arc<TableLayout>,
     excerpt: Arc<Excerpt>,

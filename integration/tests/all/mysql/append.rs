@@ -2,7 +2,6 @@
 //! moment.
 
 use anyhow::ensure;
-use calve_integration::binary;
 use calve_testkit::servers::Server;
 
 use super::{BinlogCase, on_every_server};
@@ -127,10 +126,7 @@ fn killed_anywhere_no_change_is_lost_or_doubled(server: &Server) -> anyhow::Resu
             super::numbers(1, 60)
         ))?;
         made += 61;
-        let mut command = case.pipeline.command(&["run"])?;
-        command.env("CALVE_FAILPOINT", place);
-        let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-        ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        case.pipeline.dies_at(place, &["run"])?;
         case.once_and_same(&["other"])?;
         all_tell(&mut case)?;
         let logged = said(case.lake(), &case.name("plain"), "id")?.len();

@@ -1,7 +1,6 @@
 //! Tables in mode `soft_delete` on servers with a binlog: the log has rows whole, and loads are of no one position.
 
-use anyhow::{Context, ensure};
-use calve_integration::binary;
+use anyhow::Context;
 use calve_testkit::servers::Server;
 
 use super::{BinlogCase, on_every_server};
@@ -127,10 +126,7 @@ fn killed_anywhere_deleted_rows_stay_once(server: &Server) -> anyhow::Result<()>
              begin; update whole set id = id + 1000 where id mod 9 = {round}; delete from whole where id mod 11 = {round}; commit; update other set v = '{round}'",
             numbers = super::numbers(1, 60)
         ))?;
-        let mut command = case.pipeline.command(&["run"])?;
-        command.env("CALVE_FAILPOINT", place);
-        let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-        ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        case.pipeline.dies_at(place, &["run"])?;
         case.once_and_same(&["other"])?;
         all_hold(&mut case).with_context(|| format!("after {place}"))?;
     }

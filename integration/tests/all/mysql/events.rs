@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use calve_integration::binary::Finished;
+use calve_integration::readers;
 use calve_integration::sql::Sql;
-use calve_integration::{binary, readers};
 use calve_testkit::readers::Reader;
 use calve_testkit::servers::{Kind, Options, Server, Stop};
 
@@ -142,10 +142,7 @@ fn a_long_transaction_that_is_killed_midway_starts_again(server: &Server) -> any
           union select 8 union select 9) tens"
     ))?;
     for place in ["writer.write.after:2", "lake.commit.after:2"] {
-        let mut command = case.pipeline.command(&["run"])?;
-        command.env("CALVE_FAILPOINT", place);
-        let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-        ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        case.pipeline.dies_at(place, &["run"])?;
     }
     case.once_and_same(&["t", "u"])?;
     case.pass()

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use calve_integration::random::Random;
+use calve_integration::readers;
 use calve_integration::sql::Sql;
-use calve_integration::{binary, readers};
 use calve_testkit::servers::Server;
 
 use super::{BinlogCase, numbers, on_every_server};
@@ -213,10 +213,7 @@ fn a_killed_load_starts_again_and_leaves_no_trace(server: &Server) -> anyhow::Re
     for place in
         ["source.start_load.after", "load.file-written", "load.finish.after", "load.commit.before", "load.commit.after"]
     {
-        let mut command = case.pipeline.command(&["run", "--once"])?;
-        command.env("CALVE_FAILPOINT", place);
-        let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-        ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+        case.pipeline.dies_at(place, &["run", "--once"])?;
     }
     case.once_and_same(&["a", "b"])?;
     case.sql.run("update a set v = 'x'; update b set v = 'x' where id = 1")?;

@@ -40,10 +40,7 @@ fn remove(directory: &Path) -> anyhow::Result<()> {
 /// Dies at a place, restarts without and with local state: the replay changes nothing.
 fn killed_at(case: &mut BinlogCase, place: &str, forget: bool) -> anyhow::Result<()> {
     case.sql.run(CHANGES)?;
-    let mut command = case.pipeline.command(&["run"])?;
-    command.env("CALVE_FAILPOINT", place);
-    let killed = binary::finish(command, &case.pipeline.log("killed"))?;
-    ensure!(killed.signal == Some(6), "{place} was not reached: {killed:?}");
+    case.pipeline.dies_at(place, &["run"])?;
     if forget {
         remove(&case.lake().positions(case.pipeline.name()))?;
     }
