@@ -160,16 +160,7 @@ mod tests {
             usage: crate::ColumnUse::Values,
         };
         let columns = columns.iter().map(column).collect();
-        TableSchema {
-            table: TableName::new("shop", "t"),
-            native_id: 1,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: crate::TableMode::default(),
-            columns,
-            key: key.to_vec(),
-        }
+        TableSchema::new(TableName::new("shop", "t"), 1, columns, key.to_vec())
     }
 
     #[test]

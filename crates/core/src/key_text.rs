@@ -221,16 +221,7 @@ mod tests {
             usage: crate::ColumnUse::Values,
         });
         let (columns, key) = (columns.collect(), (0..cells.len()).collect());
-        let schema = Arc::new(TableSchema {
-            table: TableName::new("d", "t"),
-            native_id: 0,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: crate::TableMode::default(),
-            columns,
-            key,
-        });
+        let schema = Arc::new(TableSchema::new(TableName::new("d", "t"), 0, columns, key));
         let mut buffer = RowBuffer::new(Arc::clone(&schema));
         for (at, (_, push, _)) in cells.iter().enumerate() {
             push(buffer.image(at));

@@ -283,14 +283,8 @@ mod tests {
             usage: ColumnUse::Values,
         };
         TableSchema {
-            table: TableName::new("public", "t"),
-            native_id: 1,
-            character_set: None,
-            left_out: Vec::new(),
             mode,
-            filter: None,
-            columns: columns.iter().map(column).collect(),
-            key: vec![0],
+            ..TableSchema::new(TableName::new("public", "t"), 1, columns.iter().map(column).collect(), vec![0])
         }
     }
 

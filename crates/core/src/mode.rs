@@ -315,16 +315,7 @@ mod tests {
             native: NativeType::new(1, -1, "int"),
             usage: crate::ColumnUse::Values,
         };
-        let schema = TableSchema {
-            table: crate::TableName::new("shop", "t"),
-            native_id: 1,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: TableMode::Upsert,
-            columns: vec![column("id")],
-            key: vec![0],
-        };
+        let schema = TableSchema::new(crate::TableName::new("shop", "t"), 1, vec![column("id")], vec![0]);
         assert_eq!(*schema.in_lake(), schema);
         let keeps_deleted = TableSchema { mode: TableMode::SoftDelete, ..schema.clone() };
         let in_lake = keeps_deleted.in_lake();

@@ -324,16 +324,7 @@ mod tests {
             native: NativeType::new(0, -1, "date"),
             usage: crate::ColumnUse::Values,
         };
-        TableSchema {
-            table: TableName::new("d", "t"),
-            native_id: 0,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: crate::TableMode::default(),
-            columns: columns.iter().map(column).collect(),
-            key: vec![0],
-        }
+        TableSchema::new(TableName::new("d", "t"), 0, columns.iter().map(column).collect(), vec![0])
     }
 
     fn rules() -> TableRules {

@@ -243,6 +243,12 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
+    /// A table whose rows the lake holds as they are, all columns of all of them.
+    pub fn new(table: TableName, native_id: u32, columns: Vec<Column>, key: Vec<usize>) -> Self {
+        let mode = TableMode::default();
+        Self { table, native_id, character_set: None, left_out: Vec::new(), mode, filter: None, columns, key }
+    }
+
     /// The key's columns, in the key's order.
     pub fn key_columns(&self) -> impl ExactSizeIterator<Item = &Column> {
         self.key.iter().map(|&index| &self.columns[index])

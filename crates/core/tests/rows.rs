@@ -42,16 +42,7 @@ fn schema() -> Arc<TableSchema> {
         usage: calve_core::ColumnUse::Values,
     };
     let columns = TYPES.iter().enumerate().map(column).collect();
-    Arc::new(TableSchema {
-        table: TableName::new("s", "t"),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns,
-        key: vec![0],
-    })
+    Arc::new(TableSchema::new(TableName::new("s", "t"), 1, columns, vec![0]))
 }
 
 /// A cell that depends on the row only, so that the arrays can be checked by row number. Every third is NULL.
@@ -286,16 +277,7 @@ fn keys_are_equal_only_when_they_are_the_same() {
         native: NativeType::new(25, -1, "text"),
         usage: calve_core::ColumnUse::Values,
     });
-    let schema = Arc::new(TableSchema {
-        table: TableName::new("s", "t"),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: columns.into(),
-        key: vec![1, 0],
-    });
+    let schema = Arc::new(TableSchema::new(TableName::new("s", "t"), 1, columns.into(), vec![1, 0]));
     let mut rows = RowBuffer::new(schema);
     let keys = [("", "ab"), ("a", "b"), ("ab", ""), ("b", "a"), ("a\0", "b"), ("a", "\0b")];
     for (a, b) in keys {

@@ -33,16 +33,7 @@ pub(crate) fn schema() -> Arc<TableSchema> {
         column("id", ColumnType::Long, false),
         column("part", ColumnType::Int, false),
     ];
-    Arc::new(TableSchema {
-        table: TableName::new("public", "t"),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns,
-        key: vec![2, 1],
-    })
+    Arc::new(TableSchema::new(TableName::new("public", "t"), 1, columns, vec![2, 1]))
 }
 
 pub(crate) type Key = (i32, i64);

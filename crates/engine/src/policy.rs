@@ -176,16 +176,7 @@ mod tests {
             native: NativeType::new(1, -1, format!("{ty:?}")),
             usage: calve_core::ColumnUse::Values,
         };
-        TableSchema {
-            table: TableName::new("shop", "t"),
-            native_id: 1,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: calve_core::TableMode::default(),
-            columns: columns.iter().map(column).collect(),
-            key: vec![0],
-        }
+        TableSchema::new(TableName::new("shop", "t"), 1, columns.iter().map(column).collect(), vec![0])
     }
 
     /// Its number, name and type, and whether NULL may be in it.

@@ -287,16 +287,7 @@ mod tests {
     /// A table loaded at a position, which belongs to the sets named and records the completeness given.
     fn table(name: &str, position: &str, member_of: &[MemberDigest], complete_to: Vec<CompleteTo>) -> Found {
         let name = TableName::new("shop", name);
-        let schema = TableSchema {
-            table: name.clone(),
-            native_id: 0,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: calve_core::TableMode::default(),
-            columns: Vec::new(),
-            key: Vec::new(),
-        };
+        let schema = TableSchema::new(name.clone(), 0, Vec::new(), Vec::new());
         let id = CheckpointId(Uuid::from_u128(7));
         let stamp = Stamp {
             checkpoint: id,

@@ -215,16 +215,7 @@ mod tests {
 
     fn table(columns: Vec<Column>) -> TableSchema {
         let key = columns.iter().position(|column| column.id == 1).into_iter().collect();
-        TableSchema {
-            table: TableName::new("public", "t"),
-            native_id: 1,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: calve_core::TableMode::default(),
-            columns,
-            key,
-        }
+        TableSchema::new(TableName::new("public", "t"), 1, columns, key)
     }
 
     fn base() -> TableSchema {

@@ -395,14 +395,10 @@ mod tests {
     }
 
     fn schema() -> Arc<TableSchema> {
-        Arc::new(TableSchema {
-            table: table(),
-            native_id: 7,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: calve_core::TableMode::default(),
-            columns: vec![Column {
+        Arc::new(TableSchema::new(
+            table(),
+            7,
+            vec![Column {
                 id: 0,
                 name: String::from("id"),
                 ty: ColumnType::Decimal { precision: 20, scale: 0 },
@@ -410,8 +406,8 @@ mod tests {
                 native: NativeType::new(1700, 4, "numeric(20,0)"),
                 usage: calve_core::ColumnUse::Values,
             }],
-            key: vec![0],
-        })
+            vec![0],
+        ))
     }
 
     fn at(lsn: u64) -> Position {

@@ -84,14 +84,9 @@ impl CatalogTable {
                 let (table, mode) = (self.table.clone(), server.conversions.rules.table(&self.table).mode);
                 let rules = server.conversions.rules.table(&self.table);
                 Ok(Arc::new(rules.applied(TableSchema {
-                    table,
-                    native_id: 0,
                     character_set,
-                    left_out: Vec::new(),
-                    filter: None,
                     mode,
-                    columns,
-                    key,
+                    ..TableSchema::new(table, 0, columns, key)
                 })))
             }
             _ => Err(missing(&self.table)),
@@ -179,16 +174,7 @@ impl CatalogTable {
         let others: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
         let rules = server.conversions.rules.table(&self.table);
         let (table, mode) = (self.table.clone(), rules.mode);
-        let schema = TableSchema {
-            table,
-            native_id: 0,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode,
-            columns,
-            key,
-        };
+        let schema = TableSchema { mode, ..TableSchema::new(table, 0, columns, key) };
         rules.excerpt_findings(&rules.applied(schema), &others)
     }
 

@@ -66,16 +66,7 @@ fn intent(n: u64, files: usize) -> CheckpointIntent {
         native: NativeType::new(20, -1, "bigint"),
         usage: calve_core::ColumnUse::Values,
     };
-    let schema = TableSchema {
-        table: table.clone(),
-        native_id: 16_400,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: vec![key],
-        key: vec![0],
-    };
+    let schema = TableSchema::new(table.clone(), 16_400, vec![key], vec![0]);
     let delta = StagedDelta {
         replace: false,
         reshapes: false,

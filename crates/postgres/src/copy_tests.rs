@@ -17,21 +17,17 @@ fn column(name: &str, ty: ColumnType, id: u32) -> Column {
 }
 
 fn schema() -> Arc<TableSchema> {
-    Arc::new(TableSchema {
-        table: TableName::new("public", "t"),
-        native_id: 20_000,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: vec![
+    Arc::new(TableSchema::new(
+        TableName::new("public", "t"),
+        20_000,
+        vec![
             column("id", ColumnType::Long, oid::INT8),
             column("note", ColumnType::String, oid::TEXT),
             column("day", ColumnType::Date, oid::DATE),
             column("place \"x\"", ColumnType::String, 869),
         ],
-        key: vec![0],
-    })
+        vec![0],
+    ))
 }
 
 fn field_of(bytes: Option<&[u8]>, out: &mut Vec<u8>) {

@@ -65,14 +65,14 @@ impl Relation {
         let key = self.key_positions().unwrap_or_default();
         let of_table = rules.table(&self.table);
         let schema = TableSchema {
-            table: self.table.clone(),
-            native_id: self.oid,
-            character_set: None,
             left_out: self.left_out.clone(),
             mode,
-            filter: None,
-            columns: self.columns.iter().map(|column| chosen(column, &of_table)).collect(),
-            key,
+            ..TableSchema::new(
+                self.table.clone(),
+                self.oid,
+                self.columns.iter().map(|column| chosen(column, &of_table)).collect(),
+                key,
+            )
         };
         let schema = of_table.applied(schema);
         Ok(Arc::new(rules.loosened(&schema).unwrap_or(schema)))
@@ -121,14 +121,13 @@ impl Relation {
 
     fn excerpt_findings(&self, rules: &TableRules, key: Vec<usize>) -> Vec<Finding> {
         let schema = TableSchema {
-            table: self.table.clone(),
-            native_id: self.oid,
-            character_set: None,
-            left_out: Vec::new(),
             mode: rules.mode,
-            filter: None,
-            columns: self.columns.iter().map(|column| chosen(column, rules)).collect(),
-            key,
+            ..TableSchema::new(
+                self.table.clone(),
+                self.oid,
+                self.columns.iter().map(|column| chosen(column, rules)).collect(),
+                key,
+            )
         };
         let generated: Vec<&str> = self.generated.iter().map(String::as_str).collect();
         rules.excerpt_findings(&rules.applied(schema), &generated)

@@ -103,16 +103,7 @@ pub fn schema(native: impl Fn(Cell) -> NativeType) -> Arc<TableSchema> {
         usage: calve_core::ColumnUse::Values,
     };
     let columns = trip(0).into_iter().enumerate().map(column).collect();
-    Arc::new(TableSchema {
-        table: TableName::new("public", "trips"),
-        native_id: 1,
-        columns,
-        key: vec![0],
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-    })
+    Arc::new(TableSchema::new(TableName::new("public", "trips"), 1, columns, vec![0]))
 }
 
 /// A buffer of [`ROWS`] trips under the schema.

@@ -25,16 +25,7 @@ fn column(name: &str, ty: ColumnType) -> Column {
 }
 
 fn schema(columns: Vec<Column>, key: &[usize]) -> Arc<TableSchema> {
-    Arc::new(TableSchema {
-        table: TableName::new("public", "t"),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns,
-        key: key.to_vec(),
-    })
+    Arc::new(TableSchema::new(TableName::new("public", "t"), 1, columns, key.to_vec()))
 }
 
 fn arrays(columns: Vec<ColumnBuffer>) -> Vec<ArrayRef> {

@@ -36,14 +36,8 @@ fn schema(mode: TableMode) -> TableSchema {
         usage: ColumnUse::Values,
     };
     TableSchema {
-        table: TableName::new("s", "t"),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
         mode,
-        filter: None,
-        columns: (1..).zip(names).map(column).collect(),
-        key: vec![1],
+        ..TableSchema::new(TableName::new("s", "t"), 1, (1..).zip(names).map(column).collect(), vec![1])
     }
 }
 

@@ -259,20 +259,16 @@ async fn a_load_evolves_the_schema() {
     let mut orders = Orders::create(&scratch).await;
     orders.put(&[(1, "a")], &[]).await;
     let before = orders.as_table().await.metadata().current_snapshot_id().unwrap();
-    let changed = Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: vec![
+    let changed = Arc::new(TableSchema::new(
+        table(),
+        1,
+        vec![
             column("id", ColumnType::Long, false),
             column("paid", ColumnType::Boolean, true),
             column("name", ColumnType::String, true),
         ],
-        key: vec![0],
-    });
+        vec![0],
+    ));
     let columns = |ids: &[i64]| -> Vec<ArrayRef> {
         vec![
             Arc::new(Int64Array::from(ids.to_vec())),
@@ -313,20 +309,16 @@ async fn changes_evolve_the_schema() {
     let mut orders = Orders::create(&scratch).await;
     orders.put(&[(1, "a"), (2, "b")], &[]).await;
     let before = orders.as_table().await.metadata().current_snapshot_id().unwrap();
-    let changed = Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: vec![
+    let changed = Arc::new(TableSchema::new(
+        table(),
+        1,
+        vec![
             column("id", ColumnType::Long, false),
             column("name", ColumnType::String, true),
             column("paid", ColumnType::Boolean, true),
         ],
-        key: vec![0],
-    });
+        vec![0],
+    ));
     let columns = |ids: &[i64]| -> Vec<ArrayRef> {
         vec![
             Arc::new(Int64Array::from(ids.to_vec())),

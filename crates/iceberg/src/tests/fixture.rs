@@ -119,16 +119,7 @@ pub(super) fn schema() -> Arc<TableSchema> {
 
 /// The tests' table with these columns.
 pub(super) fn schema_of(columns: Vec<Column>, key: Vec<usize>) -> Arc<TableSchema> {
-    Arc::new(TableSchema {
-        table: table(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns,
-        key,
-    })
+    Arc::new(TableSchema::new(table(), 1, columns, key))
 }
 
 /// Columns without names of their own.

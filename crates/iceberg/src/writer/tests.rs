@@ -39,16 +39,7 @@ impl Fixture {
             usage: calve_core::ColumnUse::Values,
         });
         let table = TableName::new("public", "t");
-        let source = TableSchema {
-            table,
-            native_id: 1,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: calve_core::TableMode::default(),
-            columns: columns.collect(),
-            key,
-        };
+        let source = TableSchema::new(table, 1, columns.collect(), key);
         let creation = TableCreation::builder()
             .name("t".to_owned())
             .location(format!("file://{}", dir.display()))

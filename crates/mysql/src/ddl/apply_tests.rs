@@ -25,16 +25,7 @@ fn schema(flavour: Flavour, columns: &str) -> TableSchema {
     .unwrap();
     let columns_so_far = vec![calve_core::Column { id: 1, ..id }];
     let character_set = Some("utf8mb4".to_owned());
-    let key = TableSchema {
-        table: table("d.t"),
-        native_id: 0,
-        character_set,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: columns_so_far,
-        key: vec![0],
-    };
+    let key = TableSchema { character_set, ..TableSchema::new(table("d.t"), 0, columns_so_far, vec![0]) };
     let sql = format!("ALTER TABLE t ADD ({columns})");
     let change = altered(&key, &sql, Session { flavour, ..STRICT }).unwrap_or_else(|error| panic!("{sql}: {error}"));
     TableSchema::clone(&change.expect("columns were added").schema)

@@ -118,16 +118,7 @@ pub(super) fn fitting(map: &TableMap<'_>, choices: &mut Choices<'_>) -> Arc<Tabl
         None if optional.names.is_empty() && !columns.is_empty() => vec![usize::from(choices.byte()) % columns.len()],
         None => Vec::new(),
     };
-    Arc::new(TableSchema {
-        table: TableName::new(map.database, map.table),
-        native_id: 0,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns,
-        key,
-    })
+    Arc::new(TableSchema::new(TableName::new(map.database, map.table), 0, columns, key))
 }
 
 /// A column as the catalog has it.

@@ -398,14 +398,5 @@ fn corrupt(what: impl std::fmt::Display) -> Error {
 /// Stands in for the schema of relations that nobody follows.
 fn no_schema() -> Arc<TableSchema> {
     let table = calve_core::TableName::new("", "");
-    Arc::new(TableSchema {
-        table,
-        native_id: 0,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: Vec::new(),
-        key: Vec::new(),
-    })
+    Arc::new(TableSchema::new(table, 0, Vec::new(), Vec::new()))
 }

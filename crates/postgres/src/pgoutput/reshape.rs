@@ -254,16 +254,7 @@ mod tests {
 
     fn schema(columns: &[Named]) -> TableSchema {
         let columns = columns.iter().map(column).collect();
-        TableSchema {
-            table: TableName::new("public", "t"),
-            native_id: 9,
-            character_set: None,
-            left_out: Vec::new(),
-            filter: None,
-            mode: calve_core::TableMode::default(),
-            columns,
-            key: vec![0],
-        }
+        TableSchema::new(TableName::new("public", "t"), 9, columns, vec![0])
     }
 
     fn shape(columns: &[Named]) -> Shape {

@@ -67,16 +67,7 @@ fn table(name: &str, native_id: u32, columns: &[(&str, ColumnType, u32, i32, boo
         usage: calve_core::ColumnUse::Values,
     });
     let name = TableName::new("public", name);
-    let schema = TableSchema {
-        table: name.clone(),
-        native_id,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: columns.collect(),
-        key: key.to_vec(),
-    };
+    let schema = TableSchema::new(name.clone(), native_id, columns.collect(), key.to_vec());
     SourceTable { name, schema: Arc::new(schema) }
 }
 

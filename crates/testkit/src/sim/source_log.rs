@@ -378,14 +378,14 @@ fn schema(index: usize, changes: usize, mode: TableMode, chooses: bool) -> Table
     };
     let native_id = u32::try_from(index).expect("a handful of tables") + 16_384;
     TableSchema {
-        table: table_name(index),
-        native_id,
-        character_set: None,
-        left_out: Vec::new(),
         filter: chooses.then(|| chosen::condition("value0")),
         mode,
-        columns: vec![column(1, "id", false), column(2, &format!("value{names}"), nullable)],
-        key: vec![0],
+        ..TableSchema::new(
+            table_name(index),
+            native_id,
+            vec![column(1, "id", false), column(2, &format!("value{names}"), nullable)],
+            vec![0],
+        )
     }
 }
 

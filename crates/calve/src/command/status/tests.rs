@@ -22,16 +22,7 @@ fn reason(state: &str) -> StopReason {
 
 /// The table as it is in the lake: complete to 100, its metadata written 7 seconds ago.
 fn recorded() -> Recorded {
-    let schema = TableSchema {
-        table: orders(),
-        native_id: 1,
-        character_set: None,
-        left_out: Vec::new(),
-        filter: None,
-        mode: calve_core::TableMode::default(),
-        columns: Vec::new(),
-        key: Vec::new(),
-    };
+    let schema = TableSchema::new(orders(), 1, Vec::new(), Vec::new());
     let stamp = Stamp {
         checkpoint: CheckpointId(Uuid::nil()),
         position: at(100),

@@ -27,20 +27,7 @@ pub(super) fn tables(text: &str) -> Vec<Table> {
         let fields: Vec<Option<String>> = fields.collect();
         if tag == "table" {
             let table = TableName::new("cap", fields[0].clone().unwrap());
-            tables.push((
-                TableSchema {
-                    table,
-                    native_id: 0,
-                    character_set: None,
-                    left_out: Vec::new(),
-                    filter: None,
-                    mode: calve_core::TableMode::default(),
-                    columns: Vec::new(),
-                    key: Vec::new(),
-                },
-                vec![],
-                vec![],
-            ));
+            tables.push((TableSchema::new(table, 0, Vec::new(), Vec::new()), vec![], vec![]));
             continue;
         }
         let (schema, key, rows) = tables.last_mut().unwrap();
