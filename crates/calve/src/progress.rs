@@ -236,6 +236,9 @@ impl Known {
             Event::Foreign { table } => {
                 tracing::warn!(%table, "the table was changed by another writer of this pipeline, or by a late request of an earlier run; reading it again");
             }
+            Event::Ignored { table, reason } => {
+                tracing::warn!(%table, detail = reason.detail, "ignored, as schema_changes says; `calve reload` takes it into the lake");
+            }
             Event::CleanedUp { table, files } => {
                 tracing::info!(%table, files, "removed files of earlier runs that nothing references");
             }

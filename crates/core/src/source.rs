@@ -47,7 +47,7 @@ pub struct SourceTable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopReason {
     /// One or two words for `status` and metrics: `schema changed`, `unrepresentable value`, `unchanged TOAST`, `log lost`,
-    /// `row missing`, `rolled back`, `dropped`.
+    /// `row missing`, `rolled back`, `dropped`, `rows gone`, `rows unknown`.
     pub state: String,
     /// What happened, with column and key named, never with values of other columns.
     pub detail: String,
@@ -62,6 +62,10 @@ impl StopReason {
     pub const RELOADING: &str = "reloading";
     /// The state of a table that the source has no longer, or not under its name.
     pub const DROPPED: &str = "dropped";
+    /// The state of a table that rows went from, all of some partitions, without being in the log. Nothing else changed in it.
+    pub const ROWS_GONE: &str = "rows gone";
+    /// The state of a table in which rows came, or others took their place, without being in the log.
+    pub const ROWS_UNKNOWN: &str = "rows unknown";
 
     /// The stop of a table whose rows in the lake cannot become what the source's are without being read again.
     pub fn schema_changed(table: &TableName, detail: impl Into<String>) -> Self {
@@ -70,6 +74,18 @@ impl StopReason {
             detail: detail.into(),
             remedy: format!("run `calve reload {table}` to read it again in its new shape"),
         }
+    }
+
+    /// The stop of a table from which rows went as [`ROWS_GONE`](Self::ROWS_GONE) says; `detail` says how.
+    pub fn rows_gone(table: &TableName, detail: impl Into<String>) -> Self {
+        let remedy = format!("run `calve reload {table}` to read it again without them");
+        Self { state: Self::ROWS_GONE.into(), detail: detail.into(), remedy }
+    }
+
+    /// The stop of a table whose rows are others as [`ROWS_UNKNOWN`](Self::ROWS_UNKNOWN) says; `detail` says how.
+    pub fn rows_unknown(table: &TableName, detail: impl Into<String>) -> Self {
+        let remedy = format!("run `calve reload {table}` to read it again");
+        Self { state: Self::ROWS_UNKNOWN.into(), detail: detail.into(), remedy }
     }
 
     /// The stop of a table of which something cannot be read in the lake.

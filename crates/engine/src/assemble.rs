@@ -30,6 +30,8 @@ pub(crate) enum Work {
     Seal(Sealed),
     /// The table cannot go on beyond the checkpoint sealed last.
     Stop(TableIndex, StopReason),
+    /// Something that might stop the table does not, as its policy says.
+    Ignored(TableIndex, StopReason),
 }
 
 impl Work {
@@ -38,7 +40,7 @@ impl Work {
         let tables = match self {
             Self::Chunk(tables) => tables,
             Self::Seal(sealed) => &sealed.tables,
-            Self::Abandon | Self::Stop(..) => return 0,
+            Self::Abandon | Self::Stop(..) | Self::Ignored(..) => return 0,
         };
         tables.iter().map(|(_, rows)| rows.bytes()).sum()
     }
@@ -462,6 +464,10 @@ impl ChangeSink for Assembler {
 
     fn stop(&mut self, table: TableIndex, reason: StopReason) {
         if self.slots[table.0].after.is_none() {
+            return;
+        }
+        if self.policies.ignores(&reason) {
+            self.ready.push_back(Work::Ignored(table, reason));
             return;
         }
         self.measure();

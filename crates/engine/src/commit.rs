@@ -68,6 +68,10 @@ pub(crate) enum Notice {
 /// A table that was dropped has so long to be made anew before it is read again.
 const MADE_ANEW: Duration = Duration::from_secs(5);
 
+/// States of tables that another load mends at once, where one is under way.
+const RESTARTS_LOAD: [&str; 5] =
+    [StopReason::SCHEMA_CHANGED, HELD, StopReason::RELOADING, StopReason::ROWS_GONE, StopReason::ROWS_UNKNOWN];
+
 /// Files by the table whose intent names them.
 pub(crate) type IntendedFiles = BTreeMap<TableName, Vec<String>>;
 
@@ -134,6 +138,7 @@ impl Committer<'_> {
                     }
                     Some(Next::Work(Work::Abandon, _)) => self.abandon().await,
                     Some(Next::Work(Work::Stop(table, reason), _)) => self.stop(table, reason).await?,
+                    Some(Next::Work(Work::Ignored(table, reason), _)) => self.ignore(table, reason)?,
                     None => break,
                 },
                 () = self.environment.sleep(wait), if self.ledger.is_unrecorded() => self.raise().await?,
@@ -370,9 +375,7 @@ impl Committer<'_> {
     /// Stops a table, durably, before anything passes it.
     pub(crate) async fn stop(&mut self, table: TableIndex, reason: StopReason) -> Step<()> {
         let entry = &mut self.ledger.entries[table.0];
-        if entry.standing == Standing::Loading
-            && [StopReason::SCHEMA_CHANGED, HELD, StopReason::RELOADING].contains(&&*reason.state)
-        {
+        if entry.standing == Standing::Loading && RESTARTS_LOAD.contains(&&*reason.state) {
             return Err(altered_while_loading(&entry.name));
         }
         let delay = if reason.state == StopReason::DROPPED { MADE_ANEW } else { Duration::ZERO };
@@ -393,6 +396,16 @@ impl Committer<'_> {
             let _ = self.notices.send(Notice::Reload(due));
         }
         self.observer.event(&Event::State { table: entry.name.clone(), state: TableState::Stopped(reason) });
+        Ok(())
+    }
+
+    /// Goes on with a table from which rows went. A load that is of no one position may have had some of them, and begins anew.
+    fn ignore(&mut self, table: TableIndex, reason: StopReason) -> Step<()> {
+        let entry = &self.ledger.entries[table.0];
+        if entry.standing == Standing::Loading && entry.settles.is_some() {
+            return Err(altered_while_loading(&entry.name));
+        }
+        self.observer.event(&Event::Ignored { table: entry.name.clone(), reason });
         Ok(())
     }
 

@@ -102,6 +102,13 @@ pub enum Event {
         /// The table.
         table: TableName,
     },
+    /// A table goes on although its rows or columns are not the source's any more, as its policy says.
+    Ignored {
+        /// The table.
+        table: TableName,
+        /// Why it would have stopped.
+        reason: StopReason,
+    },
     /// Files of earlier runs that nothing references were deleted.
     CleanedUp {
         /// The table.

@@ -13,19 +13,23 @@ pub enum Policy {
     /// The table in the lake follows.
     #[default]
     Apply,
+    /// The table in the lake stays as it is in this respect, and goes on.
+    Ignore,
     /// The table is read again, and replaced in one commit.
     Reload,
     /// The table stops, until somebody has it read again.
     Stop,
 }
 
-impl std::fmt::Display for Policy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl Policy {
+    /// As configurations say it.
+    pub fn word(self) -> &'static str {
+        match self {
             Self::Apply => "apply",
-            Self::Reload => "reload, which would replace the log of its changes",
+            Self::Ignore => "ignore",
+            Self::Reload => "reload",
             Self::Stop => "stop",
-        })
+        }
     }
 }
 
@@ -42,6 +46,10 @@ pub struct SchemaPolicies {
     pub widen_type: Policy,
     /// NOT NULL was taken away.
     pub drop_not_null: Policy,
+    /// Rows went without being in the log: partitions were dropped, emptied or detached. There is nothing to apply here:
+    /// [`Policy::Apply`] counts as [`Policy::Stop`]. Ignored, the rows stay in the lake; where rows came in such a way, this counts as
+    /// [`Policy::Stop`] too.
+    pub drop_partition: Policy,
     /// What rows in the lake cannot follow. There is nothing to apply here: [`Policy::Apply`] counts as [`Policy::Stop`].
     pub otherwise: Policy,
 }
@@ -54,6 +62,7 @@ impl Default for SchemaPolicies {
             rename_column: Policy::Apply,
             widen_type: Policy::Apply,
             drop_not_null: Policy::Apply,
+            drop_partition: Policy::Stop,
             otherwise: Policy::Stop,
         }
     }
@@ -69,11 +78,15 @@ impl SchemaPolicies {
         let (option, policy, what) = changes.into_iter().max_by_key(|(_, policy, _)| *policy)?;
         let table = &change.schema.table;
         match policy {
-            Policy::Apply => None,
+            Policy::Apply | Policy::Ignore => None,
             Policy::Reload if !before.keeps_history() => Some(reloading(&what)),
             Policy::Reload | Policy::Stop => Some(StopReason {
                 state: HELD.into(),
-                detail: format!("{what}, and schema_changes.{option} is {policy}"),
+                detail: format!(
+                    "{what}, and schema_changes.{option} is {}{}",
+                    policy.word(),
+                    if policy == Policy::Reload { ", which would replace the log of its changes" } else { "" }
+                ),
                 remedy: format!("run `calve reload {table}` to read it again in its new shape"),
             }),
         }
@@ -113,8 +126,17 @@ impl SchemaPolicies {
 
     /// What becomes of a table that was about to stop for this reason.
     pub(crate) fn instead_of(self, reason: StopReason) -> StopReason {
-        let changed = [StopReason::SCHEMA_CHANGED, StopReason::DROPPED].contains(&reason.state.as_str());
-        if changed && self.otherwise == Policy::Reload { reloading(&reason.detail) } else { reason }
+        let policy = match reason.state.as_str() {
+            StopReason::SCHEMA_CHANGED | StopReason::DROPPED => self.otherwise,
+            StopReason::ROWS_GONE | StopReason::ROWS_UNKNOWN => self.drop_partition,
+            _ => Policy::Stop,
+        };
+        if policy == Policy::Reload { reloading(&reason.detail) } else { reason }
+    }
+
+    /// Whether a table goes on as it is, for all that happened.
+    pub(crate) fn ignores(self, reason: &StopReason) -> bool {
+        reason.state == StopReason::ROWS_GONE && self.drop_partition == Policy::Ignore
     }
 }
 
@@ -242,11 +264,24 @@ mod tests {
         let changed = StopReason::schema_changed(&table, "its key changed");
         let lost = StopReason { state: "log lost".into(), ..changed.clone() };
         let dropped = StopReason { state: StopReason::DROPPED.into(), ..changed.clone() };
+        let (gone, unknown) = (StopReason::rows_gone(&table, "a"), StopReason::rows_unknown(&table, "b"));
         let stops = SchemaPolicies::default();
         let reloads = SchemaPolicies { otherwise: Policy::Reload, ..stops };
-        for reason in [&changed, &lost, &dropped] {
+        for reason in [&changed, &lost, &dropped, &gone, &unknown] {
             assert_eq!(stops.instead_of(reason.clone()), *reason);
+            assert!(!stops.ignores(reason));
         }
+        for reason in [&gone, &unknown] {
+            assert_eq!(reloads.instead_of(reason.clone()), *reason);
+        }
+        let partitions = SchemaPolicies { drop_partition: Policy::Reload, ..stops };
+        assert_eq!(partitions.instead_of(gone.clone()), reloading("a"));
+        assert_eq!(partitions.instead_of(unknown.clone()), reloading("b"));
+        assert_eq!(partitions.instead_of(changed.clone()), changed);
+        // Rows that are gone may be kept. Those that came are nowhere.
+        let keeps = SchemaPolicies { drop_partition: Policy::Ignore, ..stops };
+        assert!(keeps.ignores(&gone) && !keeps.ignores(&unknown) && !keeps.ignores(&changed));
+        assert_eq!(keeps.instead_of(unknown.clone()), unknown);
         assert_eq!(reloads.instead_of(changed), reloading("its key changed"));
         assert_eq!(reloads.instead_of(dropped), reloading("its key changed"));
         assert_eq!(reloads.instead_of(lost.clone()), lost);

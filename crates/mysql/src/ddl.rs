@@ -38,8 +38,10 @@ pub(crate) enum DdlEffect {
     Created { table: TableName, if_not_exists: bool },
     /// Without changes there is only what leaves rows and their decoding alone, such as other indexes.
     Altered { table: TableName, alteration: Alteration },
-    /// Rows came or went without row events: a partition was truncated, dropped or exchanged, a tablespace imported.
-    PartitionsDiscarded(TableName),
+    /// Rows went without row events: a partition was truncated or dropped, or became a table.
+    RowsGone(TableName),
+    /// Rows came without row events, or took the place of others: a partition was exchanged, a tablespace imported.
+    RowsUnknown(TableName),
     /// Rows were changed by a statement (`binlog_format` STATEMENT or MIXED in that session), which cannot be applied.
     ChangedByStatement(TableName),
     /// The statement names the table, and what it does is not known.

@@ -159,15 +159,14 @@ impl Statements {
                     out.push((index, Effect::Alter(Altered { alteration, strict, statement })));
                 }
             }
-            DdlEffect::PartitionsDiscarded(table) => stop(
+            DdlEffect::RowsGone(table) => stop(
                 &table,
-                StopReason {
-                    state: "rows unknown".into(),
-                    detail: "a partition or tablespace was emptied or exchanged, which the log says without rows"
-                        .into(),
-                    remedy: format!("run `calve reload {table}`"),
-                },
+                StopReason::rows_gone(&table, "a partition was dropped or emptied, which the log says without rows"),
             ),
+            DdlEffect::RowsUnknown(table) => {
+                let detail = "a partition was exchanged or a tablespace imported, which the log says without rows";
+                stop(&table, StopReason::rows_unknown(&table, detail));
+            }
             DdlEffect::ChangedByStatement(table) => {
                 stop(&table, by_statement(&table, "a session changed rows in statement format"));
             }

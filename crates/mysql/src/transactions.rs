@@ -640,7 +640,7 @@ impl Transactions {
             return Ok(());
         }
         self.begin_in_sink(sink)?;
-        if sink.rows(table).is_some() {
+        if sink.wants(table) {
             sink.stop(table, reason(&self.tables[table.0].name));
         }
         Ok(())

@@ -79,6 +79,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     scalar("schema_changes.rename_column"),
     scalar("schema_changes.widen_type"),
     scalar("schema_changes.drop_not_null"),
+    scalar("schema_changes.drop_partition"),
     scalar("schema_changes.otherwise"),
     scalar("spill_dir"),
     scalar("memory"),

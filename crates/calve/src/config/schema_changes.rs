@@ -14,23 +14,39 @@ pub(super) fn read(reader: &mut Reader<'_>) -> SchemaPolicies {
         rename_column: reader.value_or("schema_changes.rename_column", default.rename_column, policy),
         widen_type: reader.value_or("schema_changes.widen_type", default.widen_type, policy),
         drop_not_null: reader.value_or("schema_changes.drop_not_null", default.drop_not_null, policy),
-        otherwise: reader.value_or("schema_changes.otherwise", default.otherwise, |text| match policy(text)? {
-            Policy::Apply => {
-                Err("rows that are in the lake cannot follow these changes; use stop, or reload".to_owned())
-            }
-            policy => Ok(policy),
-        }),
+        drop_partition: reader.value_or("schema_changes.drop_partition", default.drop_partition, of_partitions),
+        otherwise: reader.value_or("schema_changes.otherwise", default.otherwise, of_the_rest),
     }
 }
 
 fn policy(text: &str) -> std::result::Result<Policy, String> {
-    match text {
-        "apply" => Ok(Policy::Apply),
-        "reload" => Ok(Policy::Reload),
-        "stop" => Ok(Policy::Stop),
-        _ => Err(match nearest(text, ["apply", "reload", "stop"].into_iter()) {
-            Some(meant) => format!("'{text}' is no policy; did you mean '{meant}'?"),
-            None => format!("'{text}' is no policy; use apply, reload or stop"),
-        }),
+    one_of(text, &[Policy::Apply, Policy::Reload, Policy::Stop])
+}
+
+fn of_partitions(text: &str) -> std::result::Result<Policy, String> {
+    if text == "apply" {
+        return Err(
+            "the log does not say which rows were in a partition; use stop, reload, or ignore to keep them".to_owned()
+        );
     }
+    one_of(text, &[Policy::Stop, Policy::Reload, Policy::Ignore])
+}
+
+fn of_the_rest(text: &str) -> std::result::Result<Policy, String> {
+    if text == "apply" {
+        return Err("rows that are in the lake cannot follow these changes; use stop, or reload".to_owned());
+    }
+    one_of(text, &[Policy::Stop, Policy::Reload])
+}
+
+fn one_of(text: &str, policies: &[Policy]) -> std::result::Result<Policy, String> {
+    let words: Vec<&str> = policies.iter().map(|policy| policy.word()).collect();
+    if let Some(policy) = policies.iter().find(|policy| policy.word() == text) {
+        return Ok(*policy);
+    }
+    Err(match (nearest(text, words.iter().copied()), words.split_last()) {
+        (Some(meant), _) => format!("'{text}' is no policy; did you mean '{meant}'?"),
+        (None, Some((last, others))) => format!("'{text}' is no policy; use {} or {last}", others.join(", ")),
+        (None, None) => format!("'{text}' is no policy"),
+    })
 }

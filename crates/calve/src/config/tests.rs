@@ -136,7 +136,7 @@ interval: 5s
 exclude: ${MISSING}
 expiry: {min_snapshots: 200, max_snapshots: 100}
 manage_publication: maybe
-schema_changes: {otherwise: apply, add_column: aply}
+schema_changes: {otherwise: apply, add_column: aply, drop_partition: apply, rename_column: never}
 ";
     let (_, problems) = read(yaml, Raw::default());
     for (line, part) in [
@@ -154,6 +154,11 @@ schema_changes: {otherwise: apply, add_column: aply}
         (16, "neither true nor false"),
         (17, "schema_changes.otherwise: rows that are in the lake cannot follow these changes; use stop, or reload"),
         (17, "schema_changes.add_column: 'aply' is no policy; did you mean 'apply'?"),
+        (
+            17,
+            "schema_changes.drop_partition: the log does not say which rows were in a partition; use stop, reload, or ignore",
+        ),
+        (17, "schema_changes.rename_column: 'never' is no policy; use apply, reload or stop"),
     ] {
         let start = format!("calve.yaml:{line}: ");
         let found = problems.iter().any(|problem| problem.starts_with(&start) && problem.contains(part));

@@ -21,8 +21,10 @@ enum Change {
     Ordered,
     /// Columns, the primary key, or the character set of columns to come.
     Columns(Vec<TableChange>),
-    /// Rows came or went without row events.
+    /// Rows went without row events.
     Discards,
+    /// Rows came without row events, or went and will come again.
+    Imports,
     /// The same, and for another table too.
     Exchanges(TableName),
     /// Rows of this table become those of another one, or the other way round (MariaDB).
@@ -79,26 +81,31 @@ impl Reading<'_> {
                 Change::Ordered => ordered = true,
                 Change::Columns(changes) => alteration.changes.extend(changes),
                 Change::Discards => {
-                    self.effect(table.clone(), DdlEffect::PartitionsDiscarded);
+                    self.effect(table.clone(), DdlEffect::RowsGone);
+                    break;
+                }
+                Change::Imports => {
+                    self.effect(table.clone(), DdlEffect::RowsUnknown);
                     break;
                 }
                 Change::Exchanges(other) => {
-                    self.effect(table.clone(), DdlEffect::PartitionsDiscarded);
-                    self.effect(other, DdlEffect::PartitionsDiscarded);
+                    self.effect(table.clone(), DdlEffect::RowsUnknown);
+                    self.effect(other, DdlEffect::RowsUnknown);
                 }
                 Change::MovesTo(other) => {
-                    self.effect(table.clone(), DdlEffect::PartitionsDiscarded);
+                    self.effect(table.clone(), DdlEffect::RowsGone);
                     self.effect(other, |table| DdlEffect::Created { table, if_not_exists: false });
                 }
                 Change::MovesFrom(other) => {
-                    self.effect(table.clone(), DdlEffect::PartitionsDiscarded);
+                    self.effect(table.clone(), DdlEffect::RowsUnknown);
                     self.effect(other, DdlEffect::Dropped);
                 }
                 Change::RenamesTo(to) => renamed = Some(to),
             }
         }
-        let discarded = |effect: &DdlEffect| *effect == DdlEffect::PartitionsDiscarded(table.clone());
-        if !alteration.changes.is_empty() || !self.effects.iter().any(discarded) {
+        let of_rows =
+            |effect: &DdlEffect| matches!(effect, DdlEffect::RowsGone(t) | DdlEffect::RowsUnknown(t) if *t == table);
+        if !alteration.changes.is_empty() || !self.effects.iter().any(of_rows) {
             self.effect(table.clone(), |table| DdlEffect::Altered { table, alteration });
         }
         if let Some(to) = renamed {
@@ -141,8 +148,10 @@ impl Reading<'_> {
             "ORDER" => Some(Change::Ordered),
             "RENAME" => self.rename_part(),
             "CONVERT" => self.convert(),
+            // Of partitions.
+            "TRUNCATE" => Some(Change::Discards),
             // Of partitions, or of the whole tablespace.
-            "TRUNCATE" | "DISCARD" | "IMPORT" => Some(Change::Discards),
+            "DISCARD" | "IMPORT" => Some(Change::Imports),
             "EXCHANGE" => {
                 let with = self.tokens.iter().position(|token| token.is("WITH"))?;
                 self.tokens = self.tokens.get(with + 1..)?;

@@ -12,6 +12,7 @@ mod excerpts;
 mod identity;
 mod keys;
 mod loads;
+mod policies;
 mod recovery;
 mod refusals;
 mod schema_changes;
