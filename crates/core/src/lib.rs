@@ -52,7 +52,9 @@ pub use position::{
 pub use positions::{PositionStore, SavedState};
 pub use rows::{Mark, RowBuffer, RowOp, Substituted, Unchanged};
 pub use rules::{CellRule, ColumnRules, OnUnrepresentable, Substitute, TableRules, ValueRules};
-pub use schema::{Column, ColumnType, NativeElement, NativeType, ParseTableNameError, TableName, TableSchema};
+pub use schema::{
+    Column, ColumnType, NativeElement, NativeType, ParseTableNameError, Partition, Partitions, TableName, TableSchema,
+};
 pub use secret::Secret;
 pub use source::{
     ChangeSink, ChangeSource, LoadEvent, LoadReader, LogState, SourceIdentity, SourceTable, StopReason, TableIndex,

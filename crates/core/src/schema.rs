@@ -215,6 +215,41 @@ pub struct Column {
     pub usage: ColumnUse,
 }
 
+/// A part of a partitioned source table that rows lie in, or other parts, as the source's catalog has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "(u32, u32, u32)", into = "(u32, u32, u32)")]
+pub struct Partition {
+    /// The source's own number of it (Postgres: `pg_class.oid`).
+    pub native_id: u32,
+    /// The transaction that made it a part of the table (Postgres: `pg_inherits.xmin`).
+    pub attached_by: u32,
+    /// The file that its rows lie in, which is another one once they were taken away as a whole (Postgres:
+    /// `pg_class.relfilenode`); 0 where it has none of its own.
+    pub file: u32,
+}
+
+impl From<(u32, u32, u32)> for Partition {
+    fn from((native_id, attached_by, file): (u32, u32, u32)) -> Self {
+        Self { native_id, attached_by, file }
+    }
+}
+
+impl From<Partition> for (u32, u32, u32) {
+    fn from(partition: Partition) -> Self {
+        (partition.native_id, partition.attached_by, partition.file)
+    }
+}
+
+/// The partitions that a table's rows came from, where partitions come and go without the log saying what rows they had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Partitions {
+    /// By their numbers.
+    pub known: Vec<Partition>,
+    /// The transaction that emptied the whole table last, if that was in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emptied_by: Option<u32>,
+}
+
 /// The shape of a source table from some position on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TableSchema {
@@ -236,6 +271,9 @@ pub struct TableSchema {
     /// The condition that the lake's rows are chosen by, as it was written; None: it has all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    /// The partitions so far; None where it has none, or what becomes of them is in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<Partitions>,
     /// In the source's order, at least one.
     pub columns: Vec<Column>,
     /// Indexes into `columns` of the replica identity, in its own order; empty where the table has none.
@@ -246,7 +284,13 @@ impl TableSchema {
     /// A table whose rows the lake holds as they are, all columns of all of them.
     pub fn new(table: TableName, native_id: u32, columns: Vec<Column>, key: Vec<usize>) -> Self {
         let mode = TableMode::default();
-        Self { table, native_id, character_set: None, left_out: Vec::new(), mode, filter: None, columns, key }
+        let (character_set, left_out, filter, partitions) = (None, Vec::new(), None, None);
+        Self { table, native_id, character_set, left_out, mode, filter, partitions, columns, key }
+    }
+
+    /// Whether rows of the other schema are rows of this one: at most its partitions are others.
+    pub fn has_rows_of(&self, other: &Self) -> bool {
+        self == other || *self == Self { partitions: self.partitions.clone(), ..other.clone() }
     }
 
     /// The key's columns, in the key's order.

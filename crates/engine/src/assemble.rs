@@ -366,8 +366,9 @@ impl Assembler {
     fn refusal(&self, table: TableIndex, change: &SchemaChange) -> Option<String> {
         let slot = &self.slots[table.0];
         // Files of both would be staged before either schema is the table's, and could give their new columns the same id.
-        let adds = change.schema.kept().columns.iter().any(|column| slot.schema.counterpart(column).is_none());
-        if slot.before.is_some() && adds {
+        let altered = slot.before.as_ref().is_some_and(|before| !before.has_rows_of(&slot.schema));
+        let adds = || change.schema.kept().columns.iter().any(|column| slot.schema.counterpart(column).is_none());
+        if altered && adds() {
             return Some("columns were added to it in two steps within a transaction".to_owned());
         }
         match (&change.existing_rows, slot.schema.evolution(&change.schema)) {

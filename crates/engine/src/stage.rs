@@ -151,7 +151,11 @@ impl<'a> Committer<'a> {
                 continue;
             }
             if entry.standing == Standing::Loading {
-                return Err(altered_while_loading(&entry.name));
+                if !entry.schema.has_rows_of(rows.schema()) {
+                    return Err(altered_while_loading(&entry.name));
+                }
+                entry.schema = Arc::clone(rows.schema());
+                continue;
             }
             entry.reshaped = Some(Arc::clone(rows.schema()));
         }

@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Column, ColumnType, Error, ErrorKind, Result, TableName, TableRules, TableSchema, ValueRules};
+use calve_core::{
+    Column, ColumnType, Error, ErrorKind, Partitions, Result, TableName, TableRules, TableSchema, ValueRules,
+};
 use tokio_postgres::Client;
 
 use crate::relation::{Identity, KeyIndex, Kind, Relation};
@@ -67,6 +69,7 @@ impl Relation {
         let schema = TableSchema {
             left_out: self.left_out.clone(),
             mode,
+            partitions: self.partitions.clone().map(|known| Partitions { known, emptied_by: None }),
             ..TableSchema::new(
                 self.table.clone(),
                 self.oid,

@@ -1,4 +1,5 @@
-//! Watches the publication while the stream runs. The stream does not show that a table was taken out of it; the catalog does.
+//! Watches the publication and the partitions while the stream runs. The stream does not show that a table was taken out of the
+//! publication, nor that a partition came with rows or went; the catalog does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Oid;
 
 use crate::config::ConnectConfig;
+use crate::partitions::{self, Findings};
 use crate::publication::{self, Membership};
 
 /// How soon an edit by hand is noticed, at the latest.
@@ -17,25 +19,28 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 /// A task with a SQL connection of its own.
 pub(crate) struct Guard {
-    findings: mpsc::Receiver<Result<BTreeMap<TableName, StopReason>>>,
+    findings: mpsc::Receiver<Result<Findings>>,
     task: JoinHandle<()>,
 }
 
 impl Guard {
-    /// Compares the publication with what it was at the start of the stream, from now on.
+    /// Compares the publication with what it was at the start of the stream, and the partitions with what they were, from now on.
     pub(crate) fn spawn(
         connect: ConnectConfig,
         publication: String,
         tables: Vec<TableName>,
         start: Membership,
+        partitions: partitions::Watch,
     ) -> Self {
         let (sender, findings) = mpsc::channel(1);
         let task = tokio::spawn(async move {
-            let mut watch = Watch { connect, publication, tables, before: start, away: BTreeSet::new(), client: None };
+            let before = start;
+            let mut watch =
+                Watch { connect, publication, tables, before, away: BTreeSet::new(), partitions, client: None };
             loop {
                 tokio::time::sleep(INTERVAL).await;
                 match watch.look().await {
-                    Ok(gaps) if gaps.is_empty() => {}
+                    Ok(found) if found.is_empty() => {}
                     // The database may be down for a while; the stream notices that too.
                     Err(error) if error.kind() == ErrorKind::Retry => {
                         tracing::debug!(%error, "the publication could not be looked at");
@@ -53,7 +58,7 @@ impl Guard {
     }
 
     /// What was found since the last call. Never waits.
-    pub(crate) fn finding(&mut self) -> Option<Result<BTreeMap<TableName, StopReason>>> {
+    pub(crate) fn finding(&mut self) -> Option<Result<Findings>> {
         self.findings.try_recv().ok()
     }
 }
@@ -71,11 +76,12 @@ struct Watch {
     before: Membership,
     /// Tables that had another name at the last look.
     away: BTreeSet<Oid>,
+    partitions: partitions::Watch,
     client: Option<Client>,
 }
 
 impl Watch {
-    async fn look(&mut self) -> Result<BTreeMap<TableName, StopReason>> {
+    async fn look(&mut self) -> Result<Findings> {
         let client = match self.client.take().filter(|client| !client.is_closed()) {
             Some(client) => client,
             None => self.connect.connect_sql().await?,
@@ -83,9 +89,11 @@ impl Watch {
         let now = Membership::read(&client, &self.publication, &self.tables).await?;
         let mut gaps = self.before.gaps(&now, &self.publication);
         gaps.extend(self.gone(&client, &now).await?);
+        let mut found = self.partitions.look(&client).await?;
         self.client = Some(client);
         self.before.forget(&gaps);
-        Ok(gaps)
+        found.stops.extend(gaps);
+        Ok(found)
     }
 
     /// The tables that were dropped, or have had another name since the last look at least. One that has its name back by then
@@ -143,10 +151,12 @@ mod tests {
         }
         client.batch_execute("SET search_path = public; CREATE PUBLICATION p FOR TABLE a, b, c, d").await.unwrap();
         let before = Membership::read(&client, "p", &tables).await.unwrap();
-        let mut watch = Watch { connect, publication: "p".into(), tables, before, away: BTreeSet::new(), client: None };
+        let partitions = partitions::Watch::new(&[], &BTreeSet::new());
+        let (publication, away) = ("p".into(), BTreeSet::new());
+        let mut watch = Watch { connect, publication, tables, before, away, partitions, client: None };
         for (statement, expected) in LOOKS {
             client.batch_execute(statement).await.unwrap();
-            let found = watch.look().await.unwrap();
+            let found = watch.look().await.unwrap().stops;
             let found: Vec<_> = found.iter().map(|(table, reason)| (table.to_string(), reason)).collect();
             assert_eq!(found.len(), expected.len(), "{statement}: {found:?}");
             for ((table, reason), (expected_table, state, detail)) in found.iter().zip(*expected) {

@@ -16,6 +16,7 @@ mod hstore;
 mod identity;
 mod load;
 mod numeric;
+mod partitions;
 mod pgoutput;
 mod pipeline;
 mod publication;

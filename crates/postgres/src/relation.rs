@@ -1,12 +1,13 @@
 //! A table as the catalog of Postgres describes it, read once and in full: what follows from it is decided elsewhere.
 
-use calve_core::{Column, Result, TableName};
+use calve_core::{Column, Partition, Result, TableName};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::types::Oid;
 use tokio_postgres::{Client, Row};
 
 use crate::catalog_type::{CatalogType, type_columns, type_joins};
 use crate::error::sql_error;
+use crate::partitions;
 
 /// `pg_class.relkind`, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,8 @@ pub(crate) struct Relation {
     pub(crate) estimated_rows: Option<u64>,
     /// Of a partitioned table.
     pub(crate) leaves: Vec<Leaf>,
+    /// All that is beneath a partitioned table, as the transaction's snapshot has it.
+    pub(crate) partitions: Option<Vec<Partition>>,
 }
 
 const RELATION: &str = "SELECT c.oid, c.relkind::text, c.relpersistence::text, c.relreplident::text, \
@@ -173,6 +176,7 @@ impl Relation {
             let rows = client.query(LEAVES, &[&oid]).await.map_err(failed)?;
             relation.leaves = rows.iter().map(leaf).collect::<std::result::Result<_, _>>().map_err(failed)?;
             relation.estimated_rows = relation.leaves.iter().map(|leaf| leaf.estimated_rows).sum();
+            relation.partitions = Some(partitions::read(client, oid).await?);
         }
         Ok(Some(relation))
     }
@@ -197,6 +201,7 @@ impl Relation {
             primary_key: None,
             identity_index: None,
             leaves: Vec::new(),
+            partitions: None,
         })
     }
 }

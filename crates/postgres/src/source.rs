@@ -22,6 +22,7 @@ use crate::error::sql_error;
 use crate::guard::Guard;
 use crate::identity::{self, LogIdentity, TimelineHistory};
 use crate::load::SnapshotReader;
+use crate::partitions::Watch;
 use crate::pgoutput::Decoder;
 use crate::publication::{self, Membership, Owner};
 use crate::slot::{self, ExportedSnapshot, SlotStatus};
@@ -94,6 +95,8 @@ pub struct PostgresSource {
     /// What the publication has against some tables, found by `follow` and said by the next stream.
     stops: BTreeMap<TableName, StopReason>,
     acknowledged: Lsn,
+    /// Where the log ended when it was looked at last.
+    end: Lsn,
     /// A stream of cells in binary form met a type whose binary form is not understood.
     text_only: bool,
     stream: Option<Stream>,
@@ -108,6 +111,7 @@ impl PostgresSource {
             history: TimelineHistory::default(),
             stops: BTreeMap::new(),
             acknowledged: Lsn(0),
+            end: Lsn(0),
             text_only: false,
             stream: None,
         }
@@ -228,6 +232,7 @@ impl ChangeSource for PostgresSource {
         let (slot, end) = self.slot().await?;
         let acknowledged = slot.and_then(|slot| slot.confirmed_flush);
         self.acknowledged = acknowledged.unwrap_or_default();
+        self.end = end;
         Ok(LogState {
             identity: identity.to_source()?,
             acknowledged: acknowledged.map(Position::Postgres),
@@ -314,10 +319,19 @@ impl ChangeSource for PostgresSource {
                 stops.insert(TableIndex(index), reason);
             }
         }
-        let guard = Guard::spawn(connect, publication, names.clone(), membership);
+        let mut partitions = Watch::new(tables, &membership.partitioned());
+        let mut found = partitions.look(self.client().await?).await?;
+        for doubt in &mut found.doubts {
+            // A run that ends where the log ends now has to decide by then.
+            doubt.due = doubt.due.min(self.end);
+        }
+        let guard = Guard::spawn(connect, publication, names.clone(), membership, partitions);
         Spools::sweep(&self.settings.spill_dir);
         let decoder = Decoder::new(tables, binary, Spools::new(&self.settings.spill_dir), self.settings.rules.clone());
-        self.stream = Some(Stream::new(wal, guard, decoder, names, slot, stops));
+        let mut stream = Stream::new(wal, guard, decoder, names, slot);
+        stream.found(found);
+        stream.refuse(stops);
+        self.stream = Some(stream);
         Ok(())
     }
 

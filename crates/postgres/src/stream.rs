@@ -1,15 +1,20 @@
 //! A running stream: blocks of WAL from the transport through the decoder into the sink.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use calve_core::{ChangeSink, Error, ErrorKind, Lsn, Position, Result, StopReason, TableIndex, TableName};
+use calve_core::{
+    ChangeSink, Error, ErrorKind, Lsn, Partition, Partitions, Result, SchemaChange, StopReason, TableIndex, TableName,
+    TableSchema,
+};
 use postgres_protocol::message::backend;
 use tokio_postgres::Client;
 
 use crate::attributes;
 use crate::error::{ServerError, sql_error};
 use crate::guard::Guard;
+use crate::partitions::{Doubt, Findings};
 use crate::pgoutput::{Decoder, LookedUp, Malformed, Reader, Replay};
 use crate::slot::stream_error;
 use crate::transport::{Block, WalStream};
@@ -33,18 +38,30 @@ pub(crate) struct Stream {
     replay: Option<Replay>,
     /// Tables that cannot go on, not said to the sink yet.
     stops: BTreeMap<TableIndex, StopReason>,
+    /// The partitions of tables from here on, not said to the sink yet.
+    partitions: BTreeMap<TableIndex, Vec<Partition>>,
+    /// What the log has to explain.
+    doubts: Vec<(TableIndex, Doubt)>,
 }
 
 impl Stream {
-    pub(crate) fn new(
-        wal: WalStream,
-        guard: Guard,
-        decoder: Decoder,
-        names: Vec<TableName>,
-        slot: String,
-        stops: BTreeMap<TableIndex, StopReason>,
-    ) -> Self {
-        Self { wal, guard, decoder, names, slot, block: None, replay: None, stops }
+    pub(crate) fn new(wal: WalStream, guard: Guard, decoder: Decoder, names: Vec<TableName>, slot: String) -> Self {
+        let (stops, partitions, doubts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { wal, guard, decoder, names, slot, block: None, replay: None, stops, partitions, doubts }
+    }
+
+    /// Takes in what the catalog says.
+    pub(crate) fn found(&mut self, found: Findings) {
+        let names = &self.names;
+        let index = |table: &TableName| names.iter().position(|name| name == table).map(TableIndex);
+        self.stops.extend(found.stops.into_iter().filter_map(|(table, reason)| Some((index(&table)?, reason))));
+        self.partitions.extend(found.known.into_iter().filter_map(|(table, known)| Some((index(&table)?, known))));
+        self.doubts.extend(found.doubts.into_iter().filter_map(|doubt| Some((index(&doubt.table)?, doubt))));
+    }
+
+    /// Tables that cannot go on.
+    pub(crate) fn refuse(&mut self, stops: BTreeMap<TableIndex, StopReason>) {
+        self.stops.extend(stops);
     }
 
     pub(crate) fn acknowledge(&self, lsn: Lsn) {
@@ -77,15 +94,9 @@ impl Stream {
 
     async fn poll_block(&mut self, client: Option<&Client>, sink: &mut dyn ChangeSink) -> Result<()> {
         while let Some(finding) = self.guard.finding() {
-            for (table, reason) in finding? {
-                if let Some(index) = self.names.iter().position(|name| *name == table) {
-                    self.stops.insert(TableIndex(index), reason);
-                }
-            }
+            self.found(finding?);
         }
-        for (table, reason) in std::mem::take(&mut self.stops) {
-            sink.stop(table, reason);
-        }
+        self.say(sink);
         if self.replay.is_some() {
             return self.poll_replay(client, sink).await;
         }
@@ -119,11 +130,39 @@ impl Stream {
                 block.advance();
             }
             self.replay = handled?;
+            self.say(sink);
             if self.replay.is_some() {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Says what is to be said of tables at this place in the log.
+    fn say(&mut self, sink: &mut dyn ChangeSink) {
+        let reached = self.decoder.reached();
+        let decoder = &self.decoder;
+        let due = self
+            .doubts
+            .extract_if(.., |(table, doubt)| doubt.due <= reached || decoder.emptied(*table, doubt.emptied_by));
+        let doubted = due.filter(|(table, doubt)| !decoder.emptied(*table, doubt.emptied_by));
+        self.stops.extend(doubted.map(|(table, doubt)| (table, doubt.reason)));
+        for (table, reason) in std::mem::take(&mut self.stops) {
+            sink.stop(table, reason);
+        }
+        if self.partitions.is_empty() || !self.decoder.in_transaction() {
+            return;
+        }
+        let doubts = &self.doubts;
+        let ready = |table: &TableIndex| doubts.iter().all(|(doubted, _)| doubted != table) && sink.wants(*table);
+        let ready: Vec<_> = self.partitions.keys().copied().filter(ready).collect();
+        for table in ready {
+            let (Some(known), Some(schema)) = (self.partitions.remove(&table), sink.schema_of(table)) else { continue };
+            let emptied_by = schema.partitions.as_ref().and_then(|partitions| partitions.emptied_by);
+            let partitions = Some(Partitions { known, emptied_by });
+            let schema = Arc::new(TableSchema { partitions, ..(*schema).clone() });
+            sink.schema(table, SchemaChange { schema, existing_rows: None });
+        }
     }
 
     /// Handles a part of a transaction that was put aside while it was in progress.
@@ -180,7 +219,7 @@ fn handle(
                 // Inside a transaction it tells nothing: the server has decoded further than it has sent. One that is in progress
                 // ends beyond.
                 if !decoder.is_inside() {
-                    sink.idle(Position::Postgres(Lsn(end)));
+                    decoder.idle(Lsn(end), sink);
                 }
                 Ok(None)
             }

@@ -4,7 +4,7 @@
 //! table at any later position is known exactly, however busily it is written; and nothing is left behind, however the
 //! process ends.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use calve_core::{
@@ -17,6 +17,7 @@ use tokio_postgres::Client;
 use crate::column_kind::binary_safe;
 use crate::guard::Guard;
 use crate::load::SnapshotReader;
+use crate::partitions::Watch;
 use crate::pgoutput::Decoder;
 use crate::publication::Membership;
 use crate::slot::{self, ExportedSnapshot};
@@ -83,9 +84,10 @@ impl TableWitness {
         }
     }
 
-    /// The table's schema at the position.
+    /// The table's schema at the position. Partitions are none of a comparison's business.
     pub fn schema(&self) -> Result<Arc<TableSchema>> {
-        self.reader.schema(&self.table).ok_or_else(|| match self.reader.refusal(&self.table) {
+        let bare = |schema: Arc<TableSchema>| Arc::new(TableSchema { partitions: None, ..(*schema).clone() });
+        self.reader.schema(&self.table).map(bare).ok_or_else(|| match self.reader.refusal(&self.table) {
             Some(reason) => Error::new(ErrorKind::Config, format!("cannot read table {}: {reason}", self.table)),
             None => Error::new(ErrorKind::Bug, format!("table {} was read without its schema", self.table)),
         })
@@ -111,10 +113,11 @@ impl TableWitness {
         let command = slot::start_command(&slot, from, &settings.publication, binary);
         let connection = snapshot.stream(&slot, &command).await?;
         let wal = WalStream::spawn(connection, Lsn(0), stream_settings(timeout, settings.read_ahead_bytes));
-        let guard = Guard::spawn(settings.connect, settings.publication, names.clone(), membership);
+        let partitions = Watch::new(&[], &BTreeSet::new());
+        let guard = Guard::spawn(settings.connect, settings.publication, names.clone(), membership, partitions);
         let spools = Spools::new(&settings.spill_dir);
         let decoder = Decoder::new(&[SourceTable { name: table, schema }], binary, spools, settings.rules);
-        Ok(WitnessedChanges { client, stream: Stream::new(wal, guard, decoder, names, slot, BTreeMap::new()) })
+        Ok(WitnessedChanges { client, stream: Stream::new(wal, guard, decoder, names, slot) })
     }
 
     /// Done without the changes.

@@ -232,8 +232,7 @@ impl<'a> Table<'a> {
         }
         let place = |id: &u32| drafts.iter().position(|draft| draft.id == *id);
         let key = key.iter().filter_map(place).collect();
-        let TableSchema { table, native_id, left_out, mode, filter, .. } = self.schema.clone();
-        Ok(TableSchema { character_set, left_out, mode, filter, ..TableSchema::new(table, native_id, columns, key) })
+        Ok(TableSchema { character_set, columns, key, ..self.schema.clone() })
     }
 
     fn conversions(&self) -> Conversions {

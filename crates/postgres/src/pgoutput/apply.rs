@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use calve_core::{
-    ChangeSink, Error, ErrorKind, Lsn, Origin, Position, Result, RowOp, SchemaChange, SourceTable, StopReason,
-    TableIndex, TableSchema, TransactionPoint, ValueRules,
+    ChangeSink, Error, ErrorKind, Lsn, Origin, Partitions, Position, Result, RowOp, SchemaChange, SourceTable,
+    StopReason, TableIndex, TableSchema, TransactionPoint, ValueRules,
 };
 use calve_spool::Spools;
 
@@ -33,6 +33,12 @@ pub(crate) struct Decoder {
     last: usize,
     /// The sink is in a transaction.
     in_transaction: bool,
+    /// The number of the transaction that began last.
+    xid: u32,
+    /// Everything up to here was handled.
+    reached: Lsn,
+    /// Transactions that emptied a table, the newest last.
+    emptied: HashMap<TableIndex, Vec<u32>>,
     in_progress: InProgress,
     /// Cells are asked for in binary form where a type has one.
     binary: bool,
@@ -59,6 +65,9 @@ impl Decoder {
             places: HashMap::new(),
             last: 0,
             in_transaction: false,
+            xid: 0,
+            reached: Lsn(0),
+            emptied: HashMap::new(),
             in_progress: InProgress::new(spools),
             binary,
             wants_text: false,
@@ -75,6 +84,22 @@ impl Decoder {
     /// Whether the sink is in a transaction that has begun and not ended.
     pub(crate) fn in_transaction(&self) -> bool {
         self.in_transaction
+    }
+
+    /// Everything up to here was handled.
+    pub(crate) fn reached(&self) -> Lsn {
+        self.reached
+    }
+
+    /// Whether the log had this transaction, not long ago, emptying the whole table.
+    pub(crate) fn emptied(&self, table: TableIndex, by: u32) -> bool {
+        self.emptied.get(&table).is_some_and(|emptied| emptied.contains(&by))
+    }
+
+    /// There is nothing in the log up to here.
+    pub(crate) fn idle(&mut self, end: Lsn, sink: &mut dyn ChangeSink) {
+        self.reached = self.reached.max(end);
+        sink.idle(Position::Postgres(end));
     }
 
     /// Whether the server is in the middle of sending a transaction, or a segment of one.
@@ -176,7 +201,7 @@ impl Decoder {
     }
 
     fn begin(&mut self, commit_lsn: u64, committed_at: i64, xid: u32, sink: &mut dyn ChangeSink) {
-        self.in_transaction = true;
+        (self.in_transaction, self.xid) = (true, xid);
         sink.begin(&TransactionPoint::Postgres { commit_lsn: Lsn(commit_lsn) });
         if sink.wants_origins() {
             sink.origin(Origin {
@@ -188,7 +213,7 @@ impl Decoder {
     }
 
     fn commit(&mut self, end_lsn: u64, committed_at: i64, sink: &mut dyn ChangeSink) {
-        self.in_transaction = false;
+        (self.in_transaction, self.reached) = (false, self.reached.max(Lsn(end_lsn)));
         sink.commit(Position::Postgres(Lsn(end_lsn)), committed_at.saturating_add(POSTGRES_EPOCH_US));
     }
 
@@ -280,15 +305,35 @@ impl Decoder {
         Ok(())
     }
 
+    fn note_emptied(&mut self, table: TableIndex) {
+        const KEPT: usize = 256;
+        let emptied = self.emptied.entry(table).or_default();
+        if emptied.len() == KEPT {
+            emptied.remove(0);
+        }
+        emptied.push(self.xid);
+    }
+
     fn truncate(&mut self, truncate: &Truncate<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
         self.expect_transaction(true, "a Truncate")?;
         for oid in truncate.relations().map_err(|error| malformed(&error))? {
+            if let Some(table) = self.known(oid)?.table {
+                self.note_emptied(table);
+            }
             loop {
+                let xid = self.xid;
                 let known = self.known(oid)?;
                 let Some(table) = known.table else { break };
                 let Some(buffer) = sink.rows(table) else { break };
                 known.fit(buffer.schema());
                 match &known.plan {
+                    // The files of its partitions are others from here on.
+                    Ok(plan) if plan.schema.partitions.as_ref().is_some_and(|p| p.emptied_by != Some(xid)) => {
+                        let known = plan.schema.partitions.clone().unwrap_or_default().known;
+                        let partitions = Some(Partitions { known, emptied_by: Some(xid) });
+                        let schema = Arc::new(TableSchema { partitions, ..(*plan.schema).clone() });
+                        self.reshape(table, SchemaChange { schema, existing_rows: None }, sink)?;
+                    }
                     Ok(_) => {
                         buffer.finish_row(RowOp::Truncate);
                         break;

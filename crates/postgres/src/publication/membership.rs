@@ -75,6 +75,11 @@ impl Membership {
         self.tables.retain(|followed| !tables.contains_key(&followed.table));
     }
 
+    /// The partitioned tables among them.
+    pub(crate) fn partitioned(&self) -> BTreeSet<Oid> {
+        self.tables.iter().filter(|followed| followed.partitioned).map(|followed| followed.oid).collect()
+    }
+
     /// The oid that goes by this name.
     pub(crate) fn oid_of(&self, table: &TableName) -> Option<Oid> {
         self.tables.iter().find(|followed| followed.table == *table).map(|followed| followed.oid)
