@@ -1,4 +1,4 @@
--- A partition that holds rows is attached, one is detached, one truncated: nothing of it is in the log under the parent's name.
+-- A partition that holds rows is attached, one is detached, one truncated: nothing of it is in the log under the parent's name, but in the catalog.
 
 -- before
 create table attached (id int primary key, v text) partition by range (id);

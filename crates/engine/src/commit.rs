@@ -213,7 +213,10 @@ impl Committer<'_> {
                     tables.push(part(entry, schema, files_of(staged), end));
                 }
                 Standing::Loading if self.ledger.rules.broken(Mutation::KeptLost) => {}
-                Standing::Loading => entry.kept.extend(staged.into_iter().map(|change| (change, end.clone()))),
+                Standing::Loading => {
+                    entry.reshapes.extend(entry.reshaped.take().map(|schema| (end.clone(), schema)));
+                    entry.kept.extend(staged.into_iter().map(|change| (change, end.clone())));
+                }
                 Standing::Stopped => unreachable!("a stopped table stages nothing"),
             }
         }

@@ -79,6 +79,8 @@ pub(crate) struct Entry {
     pub(crate) staged: Vec<Waiting>,
     /// The schema that it ends with, where that is another.
     pub(crate) reshaped: Option<Arc<TableSchema>>,
+    /// Schemas that it got while it was loaded, each with the end of its checkpoint.
+    pub(crate) reshapes: Vec<(Position, Arc<TableSchema>)>,
     /// Changes beyond the load, each with the end of its checkpoint.
     pub(crate) kept: Vec<(Waiting, Position)>,
     /// While it loads: the rows may hold changes up to here, which is beyond `upto`.
@@ -90,8 +92,23 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// The schema that rows have by now.
+    pub(crate) fn present_schema(&self) -> &Arc<TableSchema> {
+        let kept = self.reshapes.last().map(|(_, schema)| schema);
+        self.reshaped.as_ref().or(kept).unwrap_or(&self.schema)
+    }
+
+    /// The table is to record what it is at `position`.
+    pub(crate) fn reshape_until(&mut self, position: &Position) {
+        let reached = self.reshapes.iter().take_while(|(end, _)| position.covers(end)).count();
+        if let Some((_, schema)) = self.reshapes.drain(..reached).next_back() {
+            self.schema = schema;
+        }
+    }
+
     /// The files of all that waits, which is of no more use.
     pub(crate) fn take_files(&mut self) -> Vec<StagedDelta> {
+        self.reshapes.clear();
         let kept = std::mem::take(&mut self.kept).into_iter().map(|(change, _)| change);
         files_of(std::mem::take(&mut self.staged).into_iter().chain(kept))
     }

@@ -58,7 +58,8 @@ impl Committer<'_> {
     async fn publish_at(&mut self, table: TableIndex, deltas: Vec<StagedDelta>, position: Position) -> Step<()> {
         let id = self.mint();
         let rows = deltas.first().map_or(0, |load| load.rows);
-        let entry = &self.ledger.entries[table.0];
+        let entry = &mut self.ledger.entries[table.0];
+        entry.reshape_until(&position);
         let name = entry.name.clone();
         let stamp = Stamp {
             checkpoint: id,
@@ -120,7 +121,8 @@ impl Committer<'_> {
             if deltas.is_empty() {
                 continue;
             }
-            let entry = &self.ledger.entries[index];
+            let entry = &mut self.ledger.entries[index];
+            entry.reshape_until(&end);
             let part = part(entry, Arc::clone(&entry.schema), deltas, &end);
             let covers = vec![part.table.clone()];
             let intent = CheckpointIntent { id: self.mint(), start, end, tables: vec![part], covers };
@@ -133,6 +135,9 @@ impl Committer<'_> {
         let completed = self.ledger.completed.clone();
         let entry = &mut self.ledger.entries[index];
         entry.upto = entry.upto.join(&completed);
+        if let Some((_, schema)) = entry.reshapes.drain(..).next_back() {
+            entry.reshaped.get_or_insert(schema);
+        }
         // Of a transaction that is not over yet.
         let staged = std::mem::take(&mut entry.staged);
         if let Some(staged) = self.staged_by_now(index, staged).await? {

@@ -225,6 +225,7 @@ fn entry(found: &Found, planned: &crate::recover::PlannedTable) -> Entry {
         known_sets: found.lake.complete_to.iter().map(|c| c.members).chain(found.lake.member_of.clone()).collect(),
         staged: Vec::new(),
         reshaped: None,
+        reshapes: Vec::new(),
         kept: Vec::new(),
         settles: None,
         loaded: None,

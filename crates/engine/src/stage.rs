@@ -36,7 +36,7 @@ impl<'a> Committer<'a> {
             onto: if entry.standing == Standing::Loading { Onto::Load } else { Onto::Table },
             inserts: if trusted { Inserts::AreNew } else { Inserts::MayExist },
             ground: Ground { base: entry.base, staged: Vec::new() },
-            schema: Arc::clone(entry.reshaped.as_ref().unwrap_or(&entry.schema)),
+            schema: Arc::clone(entry.present_schema()),
         }
     }
 
@@ -147,15 +147,11 @@ impl<'a> Committer<'a> {
             let entry = &mut self.ledger.entries[index.0];
             // Rows of a table that was stopped meanwhile are not staged, so their schema is nobody's.
             let stopped = entry.standing == Standing::Stopped;
-            if stopped || entry.reshaped.as_ref().unwrap_or(&entry.schema) == rows.schema() {
+            if stopped || entry.present_schema() == rows.schema() {
                 continue;
             }
-            if entry.standing == Standing::Loading {
-                if !entry.schema.has_rows_of(rows.schema()) {
-                    return Err(altered_while_loading(&entry.name));
-                }
-                entry.schema = Arc::clone(rows.schema());
-                continue;
+            if entry.standing == Standing::Loading && !entry.schema.has_rows_of(rows.schema()) {
+                return Err(altered_while_loading(&entry.name));
             }
             entry.reshaped = Some(Arc::clone(rows.schema()));
         }

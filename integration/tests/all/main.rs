@@ -9,6 +9,7 @@
 #![allow(clippy::format_push_string, reason = "scripts are put together once, and read better so")]
 
 mod append;
+mod attached_partitions;
 mod case;
 mod changes;
 mod chosen_types;

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use calve_core::{Column, ColumnType, Lsn, NativeType, Position, TableMode, TableName, TableSchema};
+use calve_core::{
+    Column, ColumnType, Lsn, NativeType, Partition, Partitions, Position, TableMode, TableName, TableSchema,
+};
 
 use super::chosen;
 use super::random::Random;
@@ -364,10 +366,16 @@ pub(crate) fn table_name(index: usize) -> TableName {
 
 /// The table's schema after so many changes of it.
 ///
-/// A column gets another name, then NULL is allowed in it, forbidden and allowed once more: changes that the lake shows, and
-/// two that it does not, the second of which leads back to what was there before the first.
+/// A partition comes, of which rows show nothing; a column gets another name, then NULL is allowed in it, forbidden and allowed once
+/// more: changes that the lake shows, and two that it does not, the second of which leads back to what was there before the first.
 fn schema(index: usize, changes: usize, mode: TableMode, chooses: bool) -> TableSchema {
-    let (names, nullable) = (changes.div_ceil(4), changes % 4 == 2 || (changes > 0 && changes.is_multiple_of(4)));
+    let (partition, names) = (changes.div_ceil(5), (changes + 3) / 5);
+    let nullable = changes > 1 && [0, 1, 3].contains(&(changes % 5));
+    let partition = u32::try_from(partition).expect("a few changes");
+    let partitions = (partition > 0).then(|| Partitions {
+        known: vec![Partition { native_id: partition, attached_by: 1, file: partition }],
+        emptied_by: None,
+    });
     let column = |id: u32, name: &str, nullable: bool| Column {
         id,
         name: name.to_owned(),
@@ -380,6 +388,7 @@ fn schema(index: usize, changes: usize, mode: TableMode, chooses: bool) -> Table
     TableSchema {
         filter: chooses.then(|| chosen::condition("value0")),
         mode,
+        partitions,
         ..TableSchema::new(
             table_name(index),
             native_id,
