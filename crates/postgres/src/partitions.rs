@@ -204,7 +204,19 @@ impl Watched {
             findings.stops.insert(table.clone(), StopReason::rows_gone(table, detail));
         }
         for present in now.iter().filter(|present| present.partition.file != 0) {
+            let emptied_by = present.changed_by;
+            let told = self.emptied_by == Some(emptied_by);
+            let doubt = |reason| Doubt { table: table.clone(), emptied_by, due, reason };
             match known(present) {
+                // The first file of a table is called like it. This one was emptied since, alone or with the whole table: then
+                // everything that was in it before is of no matter.
+                None if present.partition.file != present.partition.native_id => {
+                    if !told {
+                        let what = "was truncated before calve saw it";
+                        let detail = format!("partition {} came and {what}", present.name);
+                        findings.doubts.push(doubt(StopReason::rows_unknown(table, detail)));
+                    }
+                }
                 None if self.came_with_rows(client, present, now, &known).await? => {
                     let detail = format!(
                         "partition {} was attached with rows, or filled before calve saw it: the log does not say which of its rows it \
@@ -214,17 +226,14 @@ impl Watched {
                     findings.stops.insert(table.clone(), StopReason::rows_unknown(table, detail));
                 }
                 Some(before) if before.file != present.partition.file => {
-                    let emptied_by = present.changed_by;
-                    let told = present.altered || self.emptied_by == Some(emptied_by);
-                    if told || self.has_rows_of_before(client, present, horizon).await? {
+                    if told || present.altered || self.has_rows_of_before(client, present, horizon).await? {
                         continue;
                     }
                     let detail = format!(
                         "its partition {} was truncated (or rewritten while it held no rows of long ago)",
                         present.name
                     );
-                    let reason = StopReason::rows_gone(table, detail);
-                    findings.doubts.push(Doubt { table: table.clone(), emptied_by, due, reason });
+                    findings.doubts.push(doubt(StopReason::rows_gone(table, detail)));
                 }
                 _ => {}
             }
@@ -252,13 +261,8 @@ impl Watched {
             }
             at = parent;
         };
-        // The first file of a table is called like it. What was truncated since it came may have had rows in the log.
-        let first_file = new.partition.file == new.partition.native_id;
-        if born && first_file {
-            return Ok(false);
-        }
-        if !first_file || !new.readable {
-            return Ok(true);
+        if born || !new.readable {
+            return Ok(!born);
         }
         let query = format!("SELECT EXISTS (SELECT FROM ONLY {})", qualified(&new.name));
         answer(client, &query).await
