@@ -114,7 +114,8 @@ fn partitions_that_come_empty_are_followed() -> anyhow::Result<()> {
 #[test]
 fn rows_of_partitions_that_are_dropped_may_stay() -> anyhow::Result<()> {
     let mut case = Case::new("moving_partitions", TABLES, &BOTH)?;
-    case.pipeline = case.pipeline.clone().with("schema_changes: {drop_partition: ignore, otherwise: stop}\n");
+    let plain = case.pipeline.clone();
+    case.pipeline = plain.clone().with("schema_changes: {drop_partition: ignore, otherwise: stop}\n");
     case.once_and_same(&BOTH)?;
     case.sql.run("drop table t0; update t set v = 'new' where id = 150; delete from t where id > 250")?;
     let first = case.pipeline.once()?;
@@ -135,7 +136,7 @@ fn rows_of_partitions_that_are_dropped_may_stay() -> anyhow::Result<()> {
     case.once_and_same(&BOTH)?;
 
     // Read again by itself, where that is wanted.
-    case.pipeline = case.pipeline.clone().with("schema_changes: {drop_partition: reload}\n");
+    case.pipeline = plain.with("schema_changes: {drop_partition: reload}\n");
     case.sql.run("alter table t detach partition t3")?;
     case.once_and_same(&BOTH)?;
     case.pass()
