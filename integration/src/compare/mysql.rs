@@ -48,6 +48,8 @@ impl Column {
             "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year" => {
                 (format!("{quoted} + 0"), Translation::Same)
             }
+            // What is a number in the lake too; a longer one is the text.
+            "decimal" if digits_of(column_type) <= 38 => (format!("{quoted} + 0"), Translation::Same),
             "decimal" | "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" | "enum" | "set"
             | "json" | "uuid" | "inet4" | "inet6" => (quoted.to_owned(), Translation::Same),
             "float" => (format!("cast({quoted} as double)"), Translation::Float),
@@ -68,6 +70,12 @@ impl Column {
         };
         Ok(Self { name, asked, translation })
     }
+}
+
+/// Of `decimal(10,2) unsigned` the 10.
+fn digits_of(column_type: &str) -> u32 {
+    let digits = column_type.split(['(', ',', ')']).nth(1);
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(u32::MAX)
 }
 
 /// Reads them in one statement.
@@ -198,10 +206,16 @@ mod tests {
         (None, "bigint unsigned", "18446744073709551615", Some("18446744073709551615")),
         (None, "int", "null", None),
         (None, "decimal(65,30)", "-1.5", Some("-1.500000000000000000000000000000")),
+        (None, "decimal(6,2) unsigned zerofill", "1.5", Some("1.50")),
+        (None, "decimal(39,1) unsigned zerofill", "1.5", Some("00000000000000000000000000000000000001.5")),
         (None, "float", "0.1", Some("0.1")),
         (None, "float", "3.40282e38", Some("3.40282e+38")),
         (None, "float", "1.17549435e-38", Some("1.1754944e-38")),
         (None, "float", "16777216", Some("1.6777216e+07")),
+        (Some(Kind::MySql), "float", "-1e-300", Some("-0")),
+        (Some(Kind::MariaDb), "float", "-1e-300", Some("0")),
+        (Some(Kind::MySql), "double", "-0e0", Some("-0")),
+        (None, "double", "0", Some("0")),
         (None, "double", "0.1e0 + 0.2e0", Some("0.30000000000000004")),
         (None, "double", "-1.7976931348623157e308", Some("-1.7976931348623157e+308")),
         (None, "double", "2.2250738585072014e-308", Some("2.2250738585072014e-308")),

@@ -8,17 +8,18 @@ use crate::sql::Sql;
 pub(super) fn read(sql: &mut Sql, pair: &Pair) -> anyhow::Result<SourceRows> {
     let (schema, table) = (sql.literal(&pair.source.0), sql.literal(&pair.source.1));
     let described = sql.rows(&format!(
-            "select a.attname, a.atttypid in ('bpchar'::regtype, 'inet'::regtype),
+            "select a.attname, base.oid in ('bpchar'::regtype, 'inet'::regtype, 'xml'::regtype),
                     case when t.typcategory = 'A' then 'list' when t.typname in ('hstore', 'vector', 'geometry') then t.typname::text else '' end,
-                    coalesce(element.oid, 0) in ('bpchar'::regtype, 'inet'::regtype),
-                    exists (select from pg_index i where i.indrelid = c.oid and (i.indisprimary or i.indisreplident) and a.attnum = any (i.indkey))
+                    coalesce(element.oid, 0) in ('bpchar'::regtype, 'inet'::regtype, 'xml'::regtype),
+                    exists (select from pg_index i where i.indrelid = c.oid and (i.indisprimary or i.indisreplident) and a.attnum = any (i.indkey)),
+                    quote_ident(home.nspname)
              from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
              join lateral (
                  with recursive step (oid, depth) as (
                      select a.atttypid, 0 union all
                      select t.typbasetype, depth + 1 from step join pg_type t on t.oid = step.oid and t.typtype = 'd')
                  select oid from step order by depth desc limit 1) base on true
-             join pg_type t on t.oid = base.oid left join pg_type element on element.oid = t.typelem
+             join pg_type t on t.oid = base.oid join pg_namespace home on home.oid = t.typnamespace left join pg_type element on element.oid = t.typelem
              where n.nspname = {schema} and c.relname = {table} and a.attnum > 0 and not a.attisdropped order by a.attnum"
         ))?;
     ensure!(!described.is_empty(), "the source has no table {pair}");
@@ -27,7 +28,8 @@ pub(super) fn read(sql: &mut Sql, pair: &Pair) -> anyhow::Result<SourceRows> {
     let key = (0..columns.len()).filter(|&at| text(&described[at], 4) == "t").collect();
     let expressions = described.iter().map(|row| {
         let name = sql.identifier(&text(row, 0));
-        // What a client sees, where the cast says something else: it takes padding away, and adds a netmask.
+        // What a client sees, where the cast says something else: it takes padding away, adds a netmask, and keeps an XML
+        // declaration that says nothing.
         let shown = |value: &str, differs: bool| {
             if differs {
                 format!("case when {value} is not null then concat({value}) end")
@@ -45,7 +47,7 @@ pub(super) fn read(sql: &mut Sql, pair: &Pair) -> anyhow::Result<SourceRows> {
             "vector" => of(format!(
                 "select part::text from unnest({name}::real[]) with ordinality parts (part, at) order by at"
             )),
-            "hstore" => of(format!("select array[key, value] from each({name})")),
+            "hstore" => of(format!("select array[key, value] from {}.each({name})", text(row, 5))),
             "geometry" => format!("'\\x' || encode({name}::bytea, 'hex')"),
             _ => shown(&name, text(row, 1) == "t"),
         }

@@ -24,6 +24,7 @@ mod identities;
 mod key_types;
 mod lists;
 mod loads;
+mod matrix;
 mod memory;
 mod migrations;
 mod mysql;

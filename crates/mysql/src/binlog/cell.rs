@@ -84,10 +84,16 @@ pub(super) enum Kind {
     UnsignedAsLong,
     /// `TINYINT(1)` where it is wanted as a boolean.
     Flag,
-    Float,
+    Float {
+        /// Whether zero has a sign. MariaDB stores one that a number too small for the type leaves behind, and gives it to nobody who
+        /// reads the column; no DOUBLE of it has one.
+        signed_zero: bool,
+    },
     Double,
     /// `FLOAT` where a double is wanted.
-    FloatAsDouble,
+    FloatAsDouble {
+        signed_zero: bool,
+    },
     Decimal(Layout),
     /// As a decimal of other digits than its own.
     DecimalAs {
@@ -147,16 +153,16 @@ impl Kind {
             }
             Self::UnsignedAsLong => value::push_unsigned_as_long(uint_le(bytes), out),
             Self::Flag => value::push_flag(value::signed_le(bytes), out),
-            Self::Float => {
-                out.push_f32(f32::from_le_bytes(array(bytes, "a FLOAT of 4 bytes")?));
+            Self::Float { signed_zero } => {
+                out.push_f32(float(bytes, *signed_zero)?);
                 Ok(())
             }
             Self::Double => {
                 out.push_f64(f64::from_le_bytes(array(bytes, "a DOUBLE of 8 bytes")?));
                 Ok(())
             }
-            Self::FloatAsDouble => {
-                out.push_f64(f32::from_le_bytes(array(bytes, "a FLOAT of 4 bytes")?).into());
+            Self::FloatAsDouble { signed_zero } => {
+                out.push_f64(float(bytes, *signed_zero)?.into());
                 Ok(())
             }
             Self::Decimal(layout) => decimal::push_decimal(bytes, *layout, out),
@@ -245,6 +251,12 @@ impl Kind {
     ) -> Result<(), CellError> {
         super::json_diff::push_changed(before, diff, &mut scratch.text, out)
     }
+}
+
+fn float(bytes: &[u8], signed_zero: bool) -> Result<f32, CellError> {
+    let value = f32::from_le_bytes(array(bytes, "a FLOAT of 4 bytes")?);
+    // Of two zeros the sum is the one without a sign.
+    Ok(if signed_zero { value } else { value + 0.0 })
 }
 
 fn push_printed(printed: Printed, bytes: &[u8], out: &mut ColumnBuffer) -> Result<(), CellError> {

@@ -14,8 +14,11 @@ const TOO_LONG: CellError = unrepresentable("a number with more digits than the 
 const GROUP: u8 = 9;
 /// Bytes of a group of so many digits.
 const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
-/// The server's largest precision and scale.
+/// The largest precision and scale of a column.
 const PRECISION_MAX: u8 = 65;
+/// The largest precision that a number in a JSON document says it has. The server counts the digits of the groups that it computes with,
+/// nine at most (`DECIMAL_BUFF_LENGTH`), also where the first has fewer: of 65 nines it is 72.
+const COMPUTED_PRECISION_MAX: u8 = 81;
 
 /// How the digits of a type are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +30,16 @@ pub(crate) struct Layout {
 impl Layout {
     /// None where there is no such type.
     pub(crate) fn new(precision: u8, scale: u8) -> Option<Self> {
-        ((1..=PRECISION_MAX).contains(&precision) && scale <= precision).then_some(Self { precision, scale })
+        Self::within(PRECISION_MAX, precision, scale)
+    }
+
+    /// Of a number that is no column's. None where the server computes with none such.
+    pub(super) fn computed(precision: u8, scale: u8) -> Option<Self> {
+        Self::within(COMPUTED_PRECISION_MAX, precision, scale)
+    }
+
+    fn within(most: u8, precision: u8, scale: u8) -> Option<Self> {
+        ((1..=most).contains(&precision) && scale <= precision).then_some(Self { precision, scale })
     }
 
     /// Bytes of a value.

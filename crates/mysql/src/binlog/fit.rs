@@ -15,7 +15,7 @@ use crate::charset::{Charset, bytes_per_character};
 
 /// What becomes of a column's cells, if the log's type is the declared one and the lake's can hold it.
 pub(super) fn kind(flavour: Flavour, column: &Column, declared: &DeclaredType, shape: Shape) -> Result<Kind, Mismatch> {
-    let Some(kind) = kind_of(column, declared, shape) else {
+    let Some(kind) = kind_of(flavour, column, declared, shape) else {
         let reason = match (&*declared.base, shape.code) {
             ("time" | "datetime" | "timestamp", code::TIME | code::DATETIME | code::TIMESTAMP) => {
                 "it is stored in the format of MariaDB 5.3: ALTER TABLE .. FORCE writes it anew"
@@ -36,7 +36,7 @@ pub(super) fn kind(flavour: Flavour, column: &Column, declared: &DeclaredType, s
     Ok(kind)
 }
 
-fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kind> {
+fn kind_of(flavour: Flavour, column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kind> {
     let Shape { code, modifier } = shape;
     let unsigned = declared.unsigned;
     let number = |index: usize| declared.numbers.get(index).and_then(|number| u16::try_from(*number).ok());
@@ -51,6 +51,7 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
         _ => None,
     };
     let printed = || printed_kind(column, declared, shape);
+    let signed_zero = flavour == Flavour::MySql;
     match (&*declared.base, ty) {
         (
             "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year" | "date" | "time" | "datetime"
@@ -67,8 +68,8 @@ fn kind_of(column: &Column, declared: &DeclaredType, shape: Shape) -> Option<Kin
             Some(Kind::UnsignedLong)
         }
         ("bigint", ColumnType::Long) if code == code::LONGLONG => Some(Kind::UnsignedAsLong),
-        ("float", ColumnType::Double) if code == code::FLOAT => Some(Kind::FloatAsDouble),
-        ("float", ColumnType::Float) if code == code::FLOAT => Some(Kind::Float),
+        ("float", ColumnType::Double) if code == code::FLOAT => Some(Kind::FloatAsDouble { signed_zero }),
+        ("float", ColumnType::Float) if code == code::FLOAT => Some(Kind::Float { signed_zero }),
         ("double", ColumnType::Double) if code == code::DOUBLE => Some(Kind::Double),
         ("decimal", _) if code == code::NEWDECIMAL => decimal_kind(declared, modifier, ty),
         ("bit", ColumnType::Boolean) if (code, modifier) == (code::BIT, 1) && number(0) == Some(1) => Some(Kind::Bit),

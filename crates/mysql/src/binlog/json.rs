@@ -258,6 +258,16 @@ mod tests {
         check(&[0x02, 1, 0, 7, 0, 0x02, 0, 0], None);
     }
 
+    /// 65 nines, 30 of them behind the point, as MySQL 9.7 has written them.
+    #[test]
+    fn decimals_of_documents_count_the_digits_of_whole_groups() {
+        let head = [0x02, 1, 0, 0x29, 0, 0x0f, 7, 0, 0xf6, 0x20, 66, 30, 0x85, 0xf5, 0xe0, 0xff];
+        let bytes = [&head[..], &[0x3b, 0x9a, 0xc9, 0xff].repeat(6), &[0x03, 0xe7]].concat();
+        check(&bytes, Some(&format!("[{}.{}]", "9".repeat(35), "9".repeat(30))));
+        let too_long = [&head[..10], &[82, 30], &head[12..], &bytes[16..]].concat();
+        check(&too_long, None);
+    }
+
     /// Arrays whose members are all one and the same array: the text doubles with each level.
     #[test]
     fn documents_do_not_print_as_more_than_they_can_hold() {

@@ -93,7 +93,7 @@ pub(super) fn write_opaque(kind: u8, bytes: &[u8], text: &mut Vec<u8>) -> Result
         code::NEWDECIMAL | code::DECIMAL => {
             let (head, digits) = bytes.split_first_chunk::<2>().ok_or(MALFORMED)?;
             let [precision, scale] = *head;
-            let layout = Layout::new(precision, scale).ok_or(MALFORMED)?;
+            let layout = Layout::computed(precision, scale).ok_or(MALFORMED)?;
             decimal::write_text(digits, layout, false, text)
         }
         code::DATE | code::NEWDATE | code::DATETIME | code::TIMESTAMP | code::DATETIME2 | code::TIMESTAMP2 => {
