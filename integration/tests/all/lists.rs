@@ -1,5 +1,4 @@
-//! Arrays, hstore and vectors of Postgres by load and by stream, in binary and in text form, on every version: what DuckDB and
-//! Spark read is what the server has.
+//! Arrays, hstore and vectors of Postgres: what they are in the lake, and what no list holds. Their values are `matrix`'s.
 
 use anyhow::ensure;
 use calve_integration::readers;
@@ -9,171 +8,14 @@ use calve_testkit::servers::{Postgres, SUPERUSER};
 
 use crate::case::{Case, complains};
 
-/// Types whose binary form is read, and values of each as SQL: empty, with NULL inside, the least and the greatest, what has to be
-/// quoted, and lower bounds other than 1.
-const BINARY: &[(&str, &[&str])] = &[
-    ("boolean[]", &["{}", "{t,f,NULL}"]),
-    ("smallint[]", &["{-32768,32767,0}", "{NULL}"]),
-    ("integer[]", &["{-2147483648,NULL,2147483647}", "[-1:1]={1,2,3}", "{}"]),
-    ("bigint[]", &["{-9223372036854775808,9223372036854775807}", "{NULL,NULL}"]),
-    ("oid[]", &["{0,4294967295}"]),
-    ("real[]", &["{NaN,Infinity,-Infinity,-0,3.4028235e38,1.4e-45,0.1}"]),
-    ("double precision[]", &["{NaN,-0,1.7976931348623157e308,5e-324,0.1,NULL}"]),
-    ("numeric(12,3)[]", &["{-999999999.999,0.001,NULL,-0.5}", "{}"]),
-    ("numeric(1)[]", &["{1,NULL,-9}"]),
-    ("numeric(38,10)[]", &["{9999999999999999999999999999.9999999999,0}"]),
-    ("numeric[]", &["{NaN,1e40,-1e-40,0.00,NULL}"]),
-    (
-        "text[]",
-        &[
-            "{}",
-            r#"{a,NULL,"NULL","","b c","it''s","{x,y}","back\\slash","quo\"te"}"#,
-            r#"{"äöü ✓ 𝄞 日本語","tab\t"," "}"#,
-            "[5:6]={x,y}",
-        ],
-    ),
-    ("varchar(5)[]", &["{abc,NULL,\"\"}"]),
-    ("character(4)[]", &["{ab,\"\",four}"]),
-    ("name[]", &["{a_name}"]),
-    ("bytea[]", &[r#"{"\\x00","\\x","\\xdeadbeef",NULL}"#]),
-    ("date[]", &["{0001-01-01,9999-12-31,1970-01-01,NULL}"]),
-    ("timestamp[]", &[r#"{"1969-12-31 23:59:59.999999",NULL,"9999-12-31 23:59:59.999999"}"#]),
-    ("timestamptz[]", &[r#"{"2024-03-31 02:30:00+02",NULL}"#]),
-    ("uuid[]", &["{00000000-0000-0000-0000-000000000000,ffffffff-ffff-ffff-ffff-ffffffffffff,NULL}"]),
-    ("json[]", &[r#"{"{\"a\": 1.10}","null",NULL}"#]),
-    ("jsonb[]", &[r#"{"{\"b\": [1, \"x\"]}","null",NULL}"#]),
-    ("tags", &[r#"{one,NULL,"two, three"}"#, "{}"]),
-    ("short[]", &["{abc,NULL}"]),
-    ("cents[]", &["{1.50,NULL,-0.01}"]),
-    ("int2vector", &["1 2 -3", ""]),
-    ("oidvector", &["1 4294967295"]),
-    ("hstore", &["", r#"a=>1, "b c"=>NULL, "quo\"te"=>"back\\slash", ü=>"", "NULL"=>"NULL""#]),
-    ("vector(3)", &["[1,-2.5,1e-07]", "[0,0,3.4e+38]"]),
-    ("attributes", &["x=>y"]),
-];
-
-/// Types of which only the text form is read.
-const TEXT: &[(&str, &[&str])] = &[
-    ("mood[]", &[r#"{sad,"it''s \"ok\"",NULL,ä}"#]),
-    ("inet[]", &["{192.168.0.1/24,::1,10.0.0.1,NULL}"]),
-    ("cidr[]", &["{10.0.0.0/8}"]),
-    ("int4range[]", &[r#"{"[1,5)",empty,NULL}"#]),
-    ("box[]", &["{(1,1),(0,0);(3,3),(2,2)}"]),
-    ("pair[]", &[r#"{"(1,\"a b\")",NULL}"#]),
-    ("interval[]", &[r#"{"1 year -3 days",NULL}"#]),
-    ("bit(3)[]", &["{101,NULL}"]),
-    ("hstore[]", &[r#"{"\"a\"=>\"1\"",NULL}"#]),
-    ("halfvec(2)", &["[1,2.5]"]),
-];
-
-const OWN_TYPES: &str = "
-    create type mood as enum ('sad', 'it''s \"ok\"', 'ä', 'unused');
-    create domain short as varchar(5) check (value <> 'xxxxx');
-    create domain cents as numeric(9,2);
-    create domain tags as text[];
-    create domain attributes as hstore;
-    create type pair as (n int, t text);";
-
-type Types = Vec<(&'static str, &'static [&'static str])>;
-
-fn types(text: bool, version: u32) -> Types {
-    let all = BINARY.iter().chain(TEXT.iter().filter(|_| text));
-    all.filter(|(name, _)| has_vectors(version) || !name.contains("vec(") && !name.contains("vector("))
-        .copied()
-        .collect()
-}
-
-/// Debian 12, from which the servers of version 15 are, has no pgvector.
-fn has_vectors(version: u32) -> bool {
-    version > 15
-}
-
-fn table(types: &Types, name: &str) -> String {
-    let columns = types.iter().enumerate().map(|(at, (kind, _))| format!("c{at} {kind}"));
-    format!("create table {name} (id int primary key, {});", columns.collect::<Vec<_>>().join(", "))
-}
-
-/// One `insert` a row: row `n` has the n-th value of each type, NULL where a type has no more.
-fn rows(types: &Types, table: &str) -> String {
-    let most = types.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
-    let row = |n: usize| {
-        let values = types.iter().map(|(kind, values)| match values.get(n) {
-            Some(value) => format!("cast('{value}' as {kind})"),
-            None => "null".to_owned(),
-        });
-        format!("insert into {table} values ({n}, {});", values.collect::<Vec<_>>().join(", "))
-    };
-    (0..=most).map(row).collect()
-}
-
-fn case(version: u32, label: &str, tables: &[&str]) -> anyhow::Result<Case> {
-    let mut case = Case::on(&*Postgres::shared(version)?, label, "", tables)?;
-    let mut superuser = Sql::connect(&case.database.url(SUPERUSER)?)?;
-    superuser.run("create extension hstore schema public")?;
-    if has_vectors(version) {
-        superuser.run("create extension vector schema public")?;
-    }
-    case.sql.run(OWN_TYPES)?;
-    Ok(case)
-}
-
-fn values_are_what_the_server_has(version: u32, text: bool) -> anyhow::Result<()> {
-    let tables = ["public.loaded", "public.streamed"];
-    let types = types(text, version);
-    let mut case = case(version, if text { "lists_text" } else { "lists" }, &tables)?;
-    case.sql.run(&[table(&types, "loaded"), table(&types, "streamed"), rows(&types, "loaded")].concat())?;
-    case.once_and_same(&["public.loaded"])?;
-    case.sql.run(&rows(&types, "streamed"))?;
-    case.sql.run("alter table loaded replica identity full; update loaded set id = id + 100 where id % 2 = 0")?;
-    case.once_and_same(&tables)?;
-    case.sql.run("update streamed set id = id + 100; update streamed set c0 = null where id = 101")?;
-    case.once_and_same(&tables)?;
-    case.same_by_spark(&tables)?;
-    case.pipeline.finish(&["verify"])?.expect_success()?;
-    case.pipeline.finish(&["reload", "public.streamed"])?.expect_success()?;
-    case.same(&tables)?;
-    case.pass()
-}
-
-#[test]
-fn arrays_in_binary_form_are_lists() -> anyhow::Result<()> {
-    values_are_what_the_server_has(17, false)
-}
-
-#[test]
-fn arrays_in_text_form_are_lists() -> anyhow::Result<()> {
-    values_are_what_the_server_has(17, true)
-}
-
-#[test]
-fn arrays_of_postgres_15_are_lists() -> anyhow::Result<()> {
-    values_are_what_the_server_has(15, false)?;
-    values_are_what_the_server_has(15, true)
-}
-
-#[test]
-fn arrays_of_postgres_18_are_lists() -> anyhow::Result<()> {
-    values_are_what_the_server_has(18, false)?;
-    values_are_what_the_server_has(18, true)
-}
-
-/// Spark knows no time of day.
-#[test]
-fn lists_of_times_are_exact() -> anyhow::Result<()> {
-    let schema =
-        "create table t (id int primary key, times time[]); insert into t values (1, '{00:00,NULL,23:59:59.999999}')";
-    let mut case = Case::new("lists_of_times", schema, &["public.t"])?;
-    case.once_and_same(&["public.t"])?;
-    case.sql.run("insert into t values (2, '{12:30:00.5}'), (3, null), (4, '{}')")?;
-    case.once_and_same(&["public.t"])?;
-    case.pass()
-}
-
 #[test]
 fn types_and_field_ids_are_those_of_lists_and_maps() -> anyhow::Result<()> {
-    let mut case = case(17, "lists_schema", &["public.t"])?;
+    let mut case = Case::on(&*Postgres::shared(17)?, "lists_schema", "", &["public.t"])?;
+    let mut superuser = Sql::connect(&case.database.url(SUPERUSER)?)?;
+    superuser.run("create extension hstore schema public; create extension vector schema public")?;
     case.sql.run(
-        "create table t (id int primary key, a int[], b numeric(9,2)[] not null, c text[][], d hstore, e vector, f numeric[], g mood[]);
+        "create type mood as enum ('sad', 'ok');
+         create table t (id int primary key, a int[], b numeric(9,2)[] not null, c text[][], d hstore, e vector, f numeric[], g mood[]);
          insert into t values (1, '{1}', '{1}', '{x}', 'a=>1', '[1,2]', '{1}', '{sad}')",
     )?;
     case.once_and_same(&["public.t"])?;

@@ -21,7 +21,6 @@ mod excerpts;
 mod first_steps;
 mod foreign_writers;
 mod identities;
-mod key_types;
 mod lists;
 mod loads;
 mod matrix;

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
+use calve_integration::readers;
+use calve_testkit::readers::Reader;
 use calve_testkit::servers::{Kind, Options, Server};
 
 use super::binlog_types::{NO_TYPES, SETS, TYPES};
@@ -16,6 +18,8 @@ use crate::case::Case;
 /// Columns of a table, whose row must fit in a page whatever its texts are, and parts of a key, of which a server allows 16.
 const COLUMNS: usize = 80;
 const KEY_COLUMNS: usize = 13;
+
+const IN_LATIN1: [&str; 2] = ["set names latin1", "set names utf8mb4"];
 
 fn listed(server: &Server) -> impl Iterator<Item = &'static Listed> {
     let (kind, version) = (server.kind(), server.version().to_owned());
@@ -75,7 +79,7 @@ fn matrix(server: &Server) -> anyhow::Result<Matrix> {
     let plain = in_tables(all, COLUMNS).into_iter().enumerate();
     let keys = in_tables(keys, KEY_COLUMNS).into_iter().enumerate();
     Ok(Matrix {
-        source: Source { case, schema, while_printing: ["do 0", "do 0"] },
+        source: Source { case, schema, while_printing: ["do 0"; 2], in_another_encoding: IN_LATIN1 },
         plain: plain.map(|(at, types)| Plain::new(format!("plain{at}"), types)).collect(),
         keys: keys.map(|(at, types)| Keys::new(format!("keys{at}"), types)).collect(),
     })
@@ -91,10 +95,38 @@ fn values_are_what_the_server_prints(server: &Server) -> anyhow::Result<()> {
 
 fn values_are_the_same_with_full_metadata_elsewhere(kind: Kind, version: &str) -> anyhow::Result<()> {
     let options = Options::default().set("binlog_row_metadata", "FULL").set("default_time_zone", "+08:00");
-    let mut matrix = matrix(&Server::start(kind, version, &options)?)?;
-    // Statements of a session in another character set leave their own in the log.
+    let server = Server::start(kind, version, &options)?;
+    let mut matrix = matrix(&server)?;
     matrix.run(false, |_| Ok(()))?;
-    matrix.source.case.pass()
+    matrix.source.case.pass()?;
+    instants_are_what_was_meant(&server)
+}
+
+/// An instant is the same wherever it was written; a datetime is what was written.
+fn instants_are_what_was_meant(server: &Server) -> anyhow::Result<()> {
+    let rows = |ids: [u32; 2]| {
+        let row = |zone: &str, id: u32| {
+            format!(
+                "set time_zone = '{zone}'; insert into zones values ({id}, '2024-01-01 08:00:00.5', '2024-01-01 08:00:00.5');"
+            )
+        };
+        row("+08:00", ids[0]) + &row("-03:30", ids[1])
+    };
+    let schema = "create table zones (id int primary key, instant timestamp(3) null, wall datetime(3));".to_owned()
+        + &rows([1, 2]);
+    let mut case = Case::on(server, "zones", &schema, &[])?;
+    let zones = format!("{}.zones", case.database.name());
+    case.pipeline = case.pipeline.clone().tables(&[&zones]);
+    case.pipeline.once()?;
+    case.sql.run(&(rows([11, 12]) + "set time_zone = '+00:00'"))?;
+    case.once_and_same(&[&zones])?;
+    let table = case.lake().table(case.database.name(), "zones")?;
+    let found = readers::duckdb(|duckdb| Ok(duckdb.query_table(&table, "select * from t order by id")?))?;
+    let (east, west) = ("2024-01-01 00:00:00.5+00", "2024-01-01 11:30:00.5+00");
+    let expected = [("1", east), ("2", west), ("11", east), ("12", west)]
+        .map(|(id, instant)| [id, instant, "2024-01-01 08:00:00.5"].map(|text| Some(text.to_owned())).to_vec());
+    ensure!(found.rows == expected, "{:?} is not {expected:?}", found.rows);
+    case.pass()
 }
 
 /// Every type that the server speaks of, in its help and of its plugins, is one of the list, and so is every character set.

@@ -197,7 +197,7 @@ pub(super) const TYPES: &[Listed] = &[
     .of(mysql),
     ty("json", &["'null'", "'{\"b\": 1, \"a\" : 2, \"a\": 3}'", "'[1.10,  \"\\\\u00e9\", {}]'", "'123456789012345678901234567890.5e10'"]).key(NO_LENGTH).of(mariadb),
     ty("vector(3)", &["string_to_vector('[-3.4e38,3.4e38,0]')", "string_to_vector('[0,0,0]')", "string_to_vector('[-0,1,0.1]')", "string_to_vector('[1]')"]).key(NO_LENGTH).of(mysql),
-    ty("vector(3)", &["vec_fromtext('[-340000000000000000000000000000000000000,16777216,0]')", "vec_fromtext('[0,0,0]')", "vec_fromtext('[1,-2.5,0.1]')"]).key(Key::RefusedByCalve).of(mariadb_11),
+    ty("vector(3)", &["vec_fromtext('[-16777216,16777216,0]')", "vec_fromtext('[0,0,0]')", "vec_fromtext('[1,-2.5,0.1]')"]).key(Key::RefusedByCalve).of(mariadb_11),
     ty("uuid", &["'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'", "'01890a5d-ac96-774b-bcce-b302099a8057'"]).of(mariadb),
     ty("inet6", &["'::'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'", "'2001:db8::1'", "'::ffff:192.0.2.1'", "'::1.2.3.4'", "'1::'", "'0:0:1::'"]).of(mariadb),
     ty("inet4", &["'0.0.0.0'", "'255.255.255.255'", "'192.0.2.1'"]).of(mariadb),

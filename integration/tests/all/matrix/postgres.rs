@@ -17,6 +17,8 @@ const EXTENSIONS: [&str; 5] = ["hstore", "citext", "ltree", "cube", "vector"];
 /// What calve's own sessions have, of the settings that decide how values are printed and that a test does not have anyway.
 const WHILE_PRINTING: [&str; 2] = ["set search_path = pg_catalog; set lc_monetary = 'C'", "set search_path = public"];
 
+const IN_LATIN1: [&str; 2] = ["set client_encoding = 'LATIN1'", "set client_encoding = 'UTF8'"];
+
 /// Columns of a table. An index of Postgres has 32 at most.
 const COLUMNS: usize = 120;
 const KEY_COLUMNS: usize = 24;
@@ -64,7 +66,12 @@ fn matrix(version: u32, text: bool) -> anyhow::Result<Matrix> {
     let plain = in_tables(all, COLUMNS).into_iter().enumerate();
     let keys = in_tables(keys, KEY_COLUMNS).into_iter().enumerate();
     let mut matrix = Matrix {
-        source: Source { case, schema: "public".to_owned(), while_printing: WHILE_PRINTING },
+        source: Source {
+            case,
+            schema: "public".to_owned(),
+            while_printing: WHILE_PRINTING,
+            in_another_encoding: IN_LATIN1,
+        },
         plain: plain.map(|(at, types)| Plain::new(format!("plain{at}"), types)).collect(),
         keys: keys.map(|(at, types)| Keys::new(format!("keys{at}"), types)).collect(),
     };

@@ -31,6 +31,8 @@ pub(super) struct Source {
     pub(super) schema: String,
     /// Set while the server is asked for what it prints, and taken back.
     pub(super) while_printing: [&'static str; 2],
+    /// Put the session into another character set, of which its statements may leave traces in the log, and back.
+    pub(super) in_another_encoding: [&'static str; 2],
 }
 
 impl Matrix {
@@ -66,10 +68,11 @@ impl Matrix {
             |table| table.insert(AWAY, 0) + &table.update(LOADED, 2) + &table.replace(STREAMED, 2),
             |table| table.insert(AWAY) + &table.finish(LOADED) + &table.finish(STREAMED),
         )?;
-        self.write(
-            |table| table.update(AWAY, 1) + &table.move_rows(LOADED, MOVED) + &table.insert(LOADED, 3),
-            |table| table.change(AWAY),
-        )?;
+        let [before, after] = self.source.in_another_encoding;
+        self.source.case.sql.run(before)?;
+        self.write(|table| table.move_rows(LOADED, MOVED), |_| "select 1".to_owned())?;
+        self.source.case.sql.run(after)?;
+        self.write(|table| table.update(AWAY, 1) + &table.insert(LOADED, 3), |table| table.change(AWAY))?;
         self.source.case.pipeline.once().context("after the restart")?;
         let shown = self.same().context("what was written while calve was away")?;
         let shown_by_spark = if by_spark { self.same_by_spark()? } else { Vec::new() };
