@@ -9,10 +9,11 @@ use calve_testkit::readers::Reader;
 use calve_testkit::servers::{Kind, Options, Server};
 
 use super::binlog_types::{NO_TYPES, SETS, TYPES};
+use super::chosen::texts_are_what_a_client_sees;
 use super::keys::Keys;
 use super::plain::Plain;
 use super::run::{Matrix, Source};
-use super::types::{Key, Listed, Type, in_tables};
+use super::types::{Key, Listed, Type, in_tables, ty};
 use crate::case::Case;
 
 /// Columns of a table, whose row must fit in a page whatever its texts are, and parts of a key, of which a server allows 16.
@@ -129,6 +130,49 @@ fn instants_are_what_was_meant(server: &Server) -> anyhow::Result<()> {
     case.pass()
 }
 
+/// Types that may be text instead of their own: those of which the server prints all.
+const AS_TEXTS: &[&str] = &[
+    "tinyint",
+    "smallint",
+    "mediumint",
+    "int",
+    "integer",
+    "bigint",
+    "boolean",
+    "decimal",
+    "dec",
+    "year",
+    "date",
+    "datetime",
+    "timestamp",
+    "time",
+    "uuid",
+];
+
+/// `TIME` beyond a day and dates that are none, which only text can hold.
+const ONLY_TEXT: &[(&str, &[&str])] = &[
+    ("time", &["'-838:59:59'", "'838:59:59'", "'24:00:00'", "'-00:00:01'", "'100:00:00'"]),
+    ("time(6)", &["'-838:59:59'", "'838:59:59'", "'-00:00:00.000001'", "'837:59:59.999999'", "'-12:00:00.5'"]),
+    ("time(2)", &["'-00:00:00.01'", "'-01:00:00.99'", "'99:59:59.9'"]),
+    ("time(3)", &["'-00:00:00.001'", "'-837:00:00.999'", "'-00:00:01'"]),
+    ("date", &["'0000-00-00'", "'2024-00-00'", "'2024-02-00'", "'0000-01-01'"]),
+    ("datetime(4)", &["'0000-00-00 00:00:00'", "'2024-00-10 01:02:03.5'", "'0000-01-00 00:00:00.0001'"]),
+    ("timestamp(5)", &["'0000-00-00 00:00:00'", "'1970-01-01 00:00:01.00001'"]),
+];
+
+fn as_texts(server: &Server) -> anyhow::Result<()> {
+    let case = Case::on(server, "matrix_chosen", "set sql_mode = ''", &[])?;
+    let schema = case.database.name().to_owned();
+    let word = |listed: &&Listed| AS_TEXTS.contains(&listed.sql.split([' ', '(']).next().unwrap_or_default());
+    let more = ONLY_TEXT.iter().map(|(sql, values)| ty(sql, values).typed(false));
+    let types: Vec<Type> = listed(server).filter(word).map(|listed| listed.typed(false)).chain(more).collect();
+    let mut source = Source { case, schema, while_printing: ["do 0"; 2], in_another_encoding: IN_LATIN1 };
+    texts_are_what_a_client_sees(&mut source, &[Plain::new("plain".to_owned(), types)], |column| {
+        format!("cast({column} as char)")
+    })?;
+    source.case.pass()
+}
+
 /// Every type that the server speaks of, in its help and of its plugins, is one of the list, and so is every character set.
 fn no_type_is_left_out(server: &Server) -> anyhow::Result<()> {
     let mut case = Case::on(server, "matrix_types", "do 0", &[])?;
@@ -202,6 +246,11 @@ macro_rules! on_every_version {
             #[test]
             fn with_full_metadata_elsewhere() -> anyhow::Result<()> {
                 super::values_are_the_same_with_full_metadata_elsewhere(Kind::$kind, $version)
+            }
+
+            #[test]
+            fn as_texts() -> anyhow::Result<()> {
+                super::as_texts(&Server::shared(Kind::$kind, $version)?)
             }
 
             #[test]

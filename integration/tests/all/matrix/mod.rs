@@ -6,6 +6,7 @@
 
 mod binlog;
 mod binlog_types;
+mod chosen;
 mod keys;
 mod plain;
 mod postgres;

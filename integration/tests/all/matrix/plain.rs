@@ -33,6 +33,17 @@ impl Plain {
         format!("create table {} (id int primary key, {});\n", self.name, columns.collect::<Vec<_>>().join(", "))
     }
 
+    /// Names of the types' columns.
+    pub(super) fn columns(&self) -> impl Iterator<Item = String> {
+        (0..self.types.len()).map(|at| format!("c{at}"))
+    }
+
+    /// As an entry of a pipeline's tables, each column to be text.
+    pub(super) fn as_texts(&self, schema: &str) -> String {
+        let columns: Vec<String> = self.columns().map(|column| format!("{column}: {{type: string}}")).collect();
+        format!("{{name: {schema}.{}, columns: {{{}}}}}", self.name, columns.join(", "))
+    }
+
     /// As many as the column with most values needs.
     fn rows(&self) -> usize {
         self.types.iter().map(|ty| ty.values.len() + 1).max().unwrap_or(0)
@@ -76,6 +87,10 @@ impl Plain {
 
     /// Fails unless a reader has shown what the server prints, with the cells that it has not.
     pub(super) fn same(&self, source: &SourceRows, found: &TextRows, reader: &str) -> anyhow::Result<()> {
+        self.same_rows(&source.rows, found, reader)
+    }
+
+    pub(super) fn same_rows(&self, source: &TextRows, found: &TextRows, reader: &str) -> anyhow::Result<()> {
         let differing = self.differing(source, found)?;
         let told = differing.iter().take(20).map(|(at, id, [printed, shown])| {
             format!("{} ({}, id {id}): {printed:.200?} is shown as {shown:.200?}", self.types[*at].sql, self.name)
@@ -91,7 +106,7 @@ impl Plain {
 
     /// Fails unless every cell is told from the one beside it: the source was changed, and the reader's rows are those of before.
     pub(super) fn tells_all_apart(&self, source: &SourceRows, found: &TextRows, reader: &str) -> anyhow::Result<()> {
-        let differing = self.differing(source, found)?;
+        let differing = self.differing(&source.rows, found)?;
         let mut count = vec![0; self.types.len()];
         for (at, ..) in &differing {
             count[*at] += 1;
@@ -114,15 +129,15 @@ impl Plain {
     #[expect(clippy::type_complexity, reason = "of one use")]
     fn differing<'a>(
         &self,
-        source: &'a SourceRows,
+        source: &'a TextRows,
         found: &'a TextRows,
     ) -> anyhow::Result<Vec<(usize, String, [Option<&'a str>; 2])>> {
         let id = |row: &Vec<Option<String>>| row.first().cloned().flatten().unwrap_or_default();
         let rows: BTreeMap<String, &Vec<Option<String>>> = found.iter().map(|row| (id(row), row)).collect();
         ensure!(rows.len() == found.len(), "{}: {} rows of {} keys", self.name, found.len(), rows.len());
-        ensure!(rows.len() == source.rows.len(), "{}: {} rows and not {}", self.name, found.len(), source.rows.len());
+        ensure!(rows.len() == source.len(), "{}: {} rows and not {}", self.name, found.len(), source.len());
         let mut differing = Vec::new();
-        for printed in &source.rows {
+        for printed in source {
             let shown =
                 rows.get(&id(printed)).with_context(|| format!("{}: row {} is missing", self.name, id(printed)))?;
             ensure!(shown.len() == printed.len() && shown.len() == self.types.len() + 1);

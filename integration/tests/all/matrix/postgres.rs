@@ -6,6 +6,7 @@ use anyhow::ensure;
 use calve_integration::sql::Sql;
 use calve_testkit::servers::{Kind, Postgres, SUPERUSER};
 
+use super::chosen::texts_are_what_a_client_sees;
 use super::keys::Keys;
 use super::plain::Plain;
 use super::postgres_types::{OF_MANY, OWN_TYPES, TYPES, WITHOUT_VALUES, has_vectors};
@@ -99,6 +100,19 @@ fn values_are_what_the_server_prints(version: u32, text: bool) -> anyhow::Result
     matrix.source.case.pass()
 }
 
+/// Every type may be text instead of its own.
+fn as_texts(version: u32) -> anyhow::Result<()> {
+    let case = case(version, "matrix_chosen")?;
+    let types: Vec<Type> = listed(version).map(|listed| listed.typed(true)).collect();
+    let tables = types.chunks(COLUMNS).enumerate();
+    let tables: Vec<Plain> = tables.map(|(at, types)| Plain::new(format!("plain{at}"), types.to_vec())).collect();
+    let mut source =
+        Source { case, schema: "public".to_owned(), while_printing: WHILE_PRINTING, in_another_encoding: IN_LATIN1 };
+    let printed = |column: &str| format!("case when {column}::text is not null then format('%s', {column}) end");
+    texts_are_what_a_client_sees(&mut source, &tables, printed)?;
+    source.case.pass()
+}
+
 macro_rules! on_every_version {
     ($($name:ident: $version:literal),+) => {$(
         mod $name {
@@ -110,6 +124,11 @@ macro_rules! on_every_version {
             #[test]
             fn in_binary_form() -> anyhow::Result<()> {
                 super::values_are_what_the_server_prints($version, false)
+            }
+
+            #[test]
+            fn as_texts() -> anyhow::Result<()> {
+                super::as_texts($version)
             }
 
             #[test]

@@ -23,16 +23,24 @@ const LONGEST_NAME: usize = 36;
 /// Runs the fixtures only whose names hold this.
 const CHOSEN: &str = "CALVE_TEST_FIXTURE";
 
-/// The fixtures of a kind of servers, MySQL's and MariaDB's being the same. All that is wrong with them is told at once.
+/// The fixtures of a kind of servers that are to be run.
 pub(super) fn of(kind: Kind) -> anyhow::Result<Vec<Fixture>> {
-    let directory = if kind == Kind::Postgres { "postgres" } else { "mysql" };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations-fixtures").join(directory);
-    let mut fixtures = read(&root)?;
+    let mut fixtures = all(kind)?;
     if let Ok(part) = std::env::var(CHOSEN) {
         fixtures.retain(|fixture| fixture.name.contains(&part));
-        ensure!(!fixtures.is_empty(), "{CHOSEN}={part} names no fixture of {}", root.display());
+        ensure!(!fixtures.is_empty(), "{CHOSEN}={part} names no fixture of {}", root(kind).display());
     }
     Ok(fixtures)
+}
+
+/// The fixtures of a kind of servers, MySQL's and MariaDB's being the same. All that is wrong with them is told at once.
+pub(super) fn all(kind: Kind) -> anyhow::Result<Vec<Fixture>> {
+    read(&root(kind))
+}
+
+fn root(kind: Kind) -> PathBuf {
+    let directory = if kind == Kind::Postgres { "postgres" } else { "mysql" };
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations-fixtures").join(directory)
 }
 
 fn read(directory: &Path) -> anyhow::Result<Vec<Fixture>> {

@@ -1,6 +1,7 @@
 //! Migrations as they are done in production: every script of `migrations-fixtures/` is run live on every server, step by step
 //! under a running calve, and in one stretch of the log while calve is away.
 
+mod documented;
 mod expected;
 mod fixture;
 mod look;
