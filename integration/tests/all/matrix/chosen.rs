@@ -28,10 +28,10 @@ pub(super) fn texts_are_what_a_client_sees(
         let name = &table.name;
         let [before, after] = source.while_printing;
         source.case.sql.run(before)?;
-        let columns = table.columns().map(|column| format!(", {}", printed(&column))).collect::<String>();
+        let columns = ["id".to_owned()].into_iter().chain(table.columns()).map(|column| printed(&column));
+        let columns = columns.collect::<Vec<_>>().join(", ");
         let schema = source.case.sql.identifier(&source.schema);
-        let expected =
-            source.case.sql.rows(&format!("select {}{columns} from {schema}.{name} order by id", printed("id")))?;
+        let expected = source.case.sql.rows(&format!("select {columns} from {schema}.{name} order by id"))?;
         source.case.sql.run(after)?;
         let in_lake = source.case.lake().table(&source.schema, name)?;
         let found = readers::duckdb(|duckdb| Ok(duckdb.query_table(&in_lake, "select * from t order by id")?))?;

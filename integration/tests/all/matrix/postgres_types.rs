@@ -468,7 +468,7 @@ pub(super) const OF_MANY: &[Listed] = &[
         .key(LIST)
         .of(has_vectors),
     text("hstore[]", &[r#"'{"\"a\"=>\"1\"",NULL}'"#, "'{}'"]).key(LIST),
-    text("attributes[]", &[r#"'{x=>y,NULL}'"#, "'{}'"]).key(LIST),
+    text("attributes[]", &["'{x=>y,NULL}'", "'{}'"]).key(LIST),
     text("tags[]", &[r#"'{"{one,NULL}",NULL,"{}"}'"#, "'{}'"]).key(LIST),
     text("int2vector[]", &[r#"'{"1 2",NULL}'"#, "'{}'"]).key(LIST),
     text("vector(2)[]", &[r#"'{"[1,2.5]",NULL}'"#, "'{}'"]).key(LIST).of(has_vectors),

@@ -107,23 +107,23 @@ impl Matrix {
     }
 
     fn same_by_spark(&mut self) -> anyhow::Result<Vec<TextRows>> {
-        readers::spark(|spark| self.same_by("Spark", |shown_by_spark| shown_by_spark, spark))
+        readers::spark(|spark| self.same_by("Spark", |by_spark| by_spark, spark))
     }
 
     /// Fails unless a reader shows what the server prints. Returns the rows of the plain tables that it can show.
     fn same_by(
         &mut self,
         name: &str,
-        shows: fn(bool) -> bool,
+        shown_by: fn(bool) -> bool,
         reader: &mut impl Reader,
     ) -> anyhow::Result<Vec<TextRows>> {
         let mut rows = Vec::new();
-        for table in self.plain.iter().filter(|table| shows(table.by_spark())) {
+        for table in self.plain.iter().filter(|table| shown_by(table.by_spark())) {
             let shown = self.source.shown(&table.name, reader)?;
             table.same(&self.source.printed(&table.name)?, &shown, name)?;
             rows.push(shown);
         }
-        for table in self.keys.iter().filter(|table| shows(table.by_spark())) {
+        for table in self.keys.iter().filter(|table| shown_by(table.by_spark())) {
             let shown = self.source.shown(&table.name, reader)?;
             let found = Differences::between(&self.source.printed(&table.name)?, &shown);
             ensure!(found.is_empty(), "{name} shows otherwise:\n{found}\n{}", table.create());

@@ -7,7 +7,7 @@ use calve_testkit::servers::Kind;
 pub(super) struct Listed {
     pub(super) sql: &'static str,
     /// Values as SQL: the least, the greatest, zero, and what tends to go wrong. Each is another one to the readers than those beside it
-    /// (the first and the last are beside NULL), and better by as little as can be: the test shows that the comparison tells them apart.
+    /// (the first and the last are beside NULL), best by as little as can be: the test shows that the comparison tells them apart.
     pub(super) values: &'static [&'static str],
     pub(super) key: Key,
     /// Two values that a key's index takes for one, and the server prints differently.
