@@ -24,6 +24,7 @@ mod rows;
 mod rules;
 mod schema;
 mod secret;
+mod shadow;
 mod source;
 mod type_choice;
 
@@ -56,6 +57,7 @@ pub use schema::{
     Column, ColumnType, NativeElement, NativeType, ParseTableNameError, Partition, Partitions, TableName, TableSchema,
 };
 pub use secret::Secret;
+pub use shadow::Shadow;
 pub use source::{
     ChangeSink, ChangeSource, LoadEvent, LoadReader, LogState, SourceIdentity, SourceTable, StopReason, TableIndex,
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde::{Deserialize, Serialize};
 
-use crate::{ColumnUse, TableMode};
+use crate::{ColumnUse, Shadow, TableMode};
 
 /// A table of the source, by schema (namespace, database) and name, both exactly as the source stores them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -265,6 +265,15 @@ pub struct TableSchema {
     /// generated columns).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<u32>,
+    /// The copy that is built to take the table's place, where one is known (MySQL).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Box<Shadow>>,
+    /// How many copies took the table's place since it was described.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub swaps: u32,
+    /// Whether the lake keeps rows that the source has not: they went with partitions, and what is inserted may have their keys.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_gone: bool,
     /// What the table in the lake holds.
     #[serde(default, skip_serializing_if = "TableMode::is_upsert")]
     pub mode: TableMode,
@@ -280,17 +289,34 @@ pub struct TableSchema {
     pub key: Vec<usize>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl TableSchema {
     /// A table whose rows the lake holds as they are, all columns of all of them.
     pub fn new(table: TableName, native_id: u32, columns: Vec<Column>, key: Vec<usize>) -> Self {
-        let mode = TableMode::default();
-        let (character_set, left_out, filter, partitions) = (None, Vec::new(), None, None);
-        Self { table, native_id, character_set, left_out, mode, filter, partitions, columns, key }
+        Self {
+            table,
+            native_id,
+            character_set: None,
+            left_out: Vec::new(),
+            shadow: None,
+            swaps: 0,
+            keeps_gone: false,
+            mode: TableMode::default(),
+            filter: None,
+            partitions: None,
+            columns,
+            key,
+        }
     }
 
-    /// Whether rows of the other schema are rows of this one: at most its partitions are others.
+    /// Whether rows of the other schema are rows of this one: at most its partitions are others, or what is known of a copy.
     pub fn has_rows_of(&self, other: &Self) -> bool {
-        self == other || *self == Self { partitions: self.partitions.clone(), ..other.clone() }
+        let (partitions, shadow) = (self.partitions.clone(), self.shadow.clone());
+        self == other || *self == Self { partitions, shadow, ..other.clone() }
     }
 
     /// The key's columns, in the key's order.

@@ -362,6 +362,33 @@ impl Assembler {
         self.transaction = None;
     }
 
+    /// Rows of two schemas never share a buffer, and a schema is committed by itself: what came before it is handed on first.
+    fn reshape(&mut self, table: TableIndex, schema: Arc<TableSchema>) {
+        self.measure();
+        if self.has_progress() {
+            let sealed = self.seal();
+            self.ready.push_back(Work::Seal(sealed));
+        }
+        if self.slots[table.0].buffer.as_ref().is_some_and(|rows| !rows.is_empty()) {
+            let chunk = self.chunk();
+            self.ready.push_back(chunk);
+        }
+        let slot = &mut self.slots[table.0];
+        slot.take();
+        let before = std::mem::replace(&mut slot.schema, schema);
+        // Between transactions there is none that could take it back.
+        if self.transaction.is_some() {
+            (slot.touched, slot.mark) = (self.serial, Mark::default());
+            if slot.before.is_none() {
+                slot.before = Some(before);
+                self.altered.push(table.0);
+            }
+        }
+        if !self.reshaped.contains(&table.0) {
+            self.reshaped.push(table.0);
+        }
+    }
+
     /// Why the table cannot take the change, in words.
     fn refusal(&self, table: TableIndex, change: &SchemaChange) -> Option<String> {
         let slot = &self.slots[table.0];
@@ -403,8 +430,11 @@ impl ChangeSink for Assembler {
         slot.touched == self.serial || !after.covers_transaction(transaction) || self.rules.broken(Mutation::SkipOff)
     }
 
-    /// Rows of two schemas never share a buffer, and a schema is committed by itself: what came before it is handed on first.
-    fn schema(&mut self, table: TableIndex, change: SchemaChange) {
+    fn schema(&mut self, table: TableIndex, mut change: SchemaChange) {
+        // The lake has rows that the source knows nothing of.
+        if self.slots[table.0].schema.keeps_gone && !change.schema.keeps_gone {
+            change.schema = Arc::new(TableSchema { keeps_gone: true, ..(*change.schema).clone() });
+        }
         let refusal = match self.refusal(table, &change) {
             Some(why) => Some(StopReason::schema_changed(&change.schema.table, why)),
             None => self.policies.refusal(&self.slots[table.0].schema, &change),
@@ -413,26 +443,7 @@ impl ChangeSink for Assembler {
             self.stop(table, reason);
             return;
         }
-        self.measure();
-        if self.has_progress() {
-            let sealed = self.seal();
-            self.ready.push_back(Work::Seal(sealed));
-        }
-        if self.slots[table.0].buffer.as_ref().is_some_and(|rows| !rows.is_empty()) {
-            let chunk = self.chunk();
-            self.ready.push_back(chunk);
-        }
-        let slot = &mut self.slots[table.0];
-        slot.take();
-        (slot.touched, slot.mark) = (self.serial, Mark::default());
-        let before = std::mem::replace(&mut slot.schema, change.schema);
-        if slot.before.is_none() {
-            slot.before = Some(before);
-            self.altered.push(table.0);
-        }
-        if !self.reshaped.contains(&table.0) {
-            self.reshaped.push(table.0);
-        }
+        self.reshape(table, change.schema);
     }
 
     fn rows(&mut self, table: TableIndex) -> Option<&mut RowBuffer> {
@@ -469,6 +480,11 @@ impl ChangeSink for Assembler {
         }
         if self.policies.ignores(&reason) {
             self.ready.push_back(Work::Ignored(table, reason));
+            let schema = &self.slots[table.0].schema;
+            if !schema.keeps_gone {
+                let schema = Arc::new(TableSchema { keeps_gone: true, ..(**schema).clone() });
+                self.reshape(table, schema);
+            }
             return;
         }
         self.measure();

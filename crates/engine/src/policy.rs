@@ -50,6 +50,9 @@ pub struct SchemaPolicies {
     /// [`Policy::Apply`] counts as [`Policy::Stop`]. Ignored, the rows stay in the lake; where rows came in such a way, this counts as
     /// [`Policy::Stop`] too.
     pub drop_partition: Policy,
+    /// A copy of the table, altered by a tool that calve knows, took its place. Applied, this is what the same ALTER of the table
+    /// would be.
+    pub swap: Policy,
     /// What rows in the lake cannot follow. There is nothing to apply here: [`Policy::Apply`] counts as [`Policy::Stop`].
     pub otherwise: Policy,
 }
@@ -63,6 +66,7 @@ impl Default for SchemaPolicies {
             widen_type: Policy::Apply,
             drop_not_null: Policy::Apply,
             drop_partition: Policy::Stop,
+            swap: Policy::Apply,
             otherwise: Policy::Stop,
         }
     }
@@ -94,9 +98,12 @@ impl SchemaPolicies {
 
     /// Every change of a column, with the option that decides it.
     fn changes(self, before: &TableSchema, after: &TableSchema) -> Vec<(&'static str, Policy, String)> {
+        let mut changes = Vec::new();
+        if let Some(shadow) = before.shadow.as_ref().filter(|_| before.swaps != after.swaps) {
+            changes.push(("swap", self.swap, format!("table {} took its place", shadow.table)));
+        }
         // What is left out is not there.
         let (before, after) = (before.kept(), after.kept());
-        let mut changes = Vec::new();
         for column in &after.columns {
             let name = &column.name;
             let Some(was) = before.counterpart(column) else {
@@ -250,6 +257,17 @@ mod tests {
         let policies =
             SchemaPolicies { rename_column: Policy::Stop, widen_type: Policy::Reload, ..SchemaPolicies::default() };
         assert!(policies.refusal(&before, &change).unwrap().detail.contains("rename_column"));
+        // A copy took its place, which is a change of its own kind beside what became of the columns.
+        let shadowed = before.with_shadow(TableName::new("shop", "_t_gho"));
+        let swapped = SchemaChange { schema: Arc::new(shadowed.of_shadow().unwrap()), existing_rows: None };
+        assert_eq!(SchemaPolicies::default().refusal(&shadowed, &swapped), None);
+        let held = SchemaPolicies { swap: Policy::Stop, ..SchemaPolicies::default() };
+        let reason = held.refusal(&shadowed, &swapped).unwrap();
+        assert!(reason.detail.contains("_t_gho took its place, and schema_changes.swap is stop"), "{}", reason.detail);
+        // While it is built there is nothing to decide.
+        let begun = SchemaChange { schema: Arc::new(shadowed.clone()), existing_rows: None };
+        let gone = SchemaChange { schema: Arc::new(before.clone()), existing_rows: None };
+        assert_eq!((held.refusal(&before, &begun), held.refusal(&shadowed, &gone)), (None, None));
         // Another place, or a tighter column, changes nothing in the lake.
         let strict = SchemaPolicies { add_column: Policy::Stop, drop_not_null: Policy::Stop, ..policies };
         let loose = schema(&[(1, "id", Int, false), (2, "a", Int, true)]);

@@ -30,13 +30,16 @@ impl<'a> Committer<'a> {
     }
 
     fn manner(&self, entry: &Entry) -> Manner {
-        let trusted = entry.settles.is_none() || self.ledger.rules.broken(Mutation::TrustedInserts);
+        let schema = entry.present_schema();
+        // A log has every insert as a row of its own.
+        let may_be_there = entry.settles.is_some() || (schema.keeps_gone && !schema.keeps_log());
+        let trusted = !may_be_there || self.ledger.rules.broken(Mutation::TrustedInserts);
         Manner {
             stopped: entry.standing == Standing::Stopped,
             onto: if entry.standing == Standing::Loading { Onto::Load } else { Onto::Table },
             inserts: if trusted { Inserts::AreNew } else { Inserts::MayExist },
             ground: Ground { base: entry.base, staged: Vec::new() },
-            schema: Arc::clone(entry.present_schema()),
+            schema: Arc::clone(schema),
         }
     }
 

@@ -11,6 +11,7 @@ mod conversion;
 mod cursor;
 mod definition;
 mod kind;
+pub(crate) mod shadow;
 pub(crate) mod token;
 mod written_type;
 
@@ -19,9 +20,11 @@ use calve_core::TableName;
 pub(crate) use apply::Session;
 pub(crate) use change::Alteration;
 use change::TableChange;
+use cursor::Cursor;
 pub(crate) use kind::{StatementKind, Xid, statement_kind};
 
 use crate::server::Flavour;
+use shadow::WrittenTable;
 use token::{Token, tokens};
 
 /// What a statement does to a followed table. Tables are named as they are followed, new names as the statement has them.
@@ -36,6 +39,8 @@ pub(crate) enum DdlEffect {
     /// A table of this name was made; an earlier one is gone. Where there was one and the statement says IF NOT EXISTS, nothing
     /// was done, which MySQL logs all the same.
     Created { table: TableName, if_not_exists: bool },
+    /// A table was made as a tool makes a copy of `of`, which is to take its place: LIKE it, or as it is written.
+    Copied { table: TableName, of: TableName, written: Option<WrittenTable> },
     /// Without changes there is only what leaves rows and their decoding alone, such as other indexes.
     Altered { table: TableName, alteration: Alteration },
     /// Rows went without row events: a partition was truncated or dropped, or became a table.
@@ -202,19 +207,51 @@ impl<'a> Reading<'a> {
         if self.skip("TEMPORARY") {
             return Some(());
         }
+        let words = self.tokens;
         while self.skip_any(&["UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE", "OFFLINE"]) {}
+        let unique = words.iter().take(words.len() - self.tokens.len()).any(|token| token.is("UNIQUE"));
         if self.skip("TABLE") {
             let if_not_exists = self.skip_if_exists();
             let table = self.table()?;
-            self.effect(table, |table| DdlEffect::Created { table, if_not_exists });
+            self.effect(table.clone(), |table| DdlEffect::Created { table, if_not_exists });
+            // Where it may have been there before, nothing is known of it.
+            if !if_not_exists {
+                self.copy(table);
+            }
         } else if self.skip("INDEX") {
-            return self.index();
+            return self.index(unique);
         } else if replace && self.skip_any(&["DATABASE", "SCHEMA"]) {
             self.skip_if_exists();
             return self.drop_database();
         }
         // Views, triggers, routines, events, users, sequences, databases, ..
         Some(())
+    }
+
+    /// After the name of a table that is made: whether it is a copy of a followed one, made by a tool.
+    fn copy(&mut self, table: TableName) {
+        let inside = match self.tokens {
+            [open, like, ..] if open.is_sign('(') && like.is("LIKE") => self.skip_sign('('),
+            _ => false,
+        };
+        if self.skip("LIKE") {
+            let like = self.table().filter(|of| self.is_followed(of) && shadow::is_ghost(&table.name));
+            let over = if inside { self.skip_sign(')') } else { self.tokens.is_empty() };
+            if let Some(of) = like.filter(|_| over) {
+                self.effects.push(DdlEffect::Copied { table, of, written: None });
+            }
+            return;
+        }
+        let Some(of) = self.followed.iter().find(|of| shadow::is_new(&table, of)).cloned() else { return };
+        let real_as_float = self.statement.sql_mode & alter::REAL_AS_FLOAT != 0;
+        let Some((written, rest)) = WrittenTable::read(Cursor(self.tokens), real_as_float) else { return };
+        let character_set = match alter::character_set(rest.0) {
+            None => None,
+            Some(alter::NamedSet::Known(name)) => Some(name),
+            Some(alter::NamedSet::Unknown) => return,
+        };
+        let written = Some(WrittenTable { character_set, ..written });
+        self.effects.push(DdlEffect::Copied { table, of, written });
     }
 
     fn drop_(&mut self) -> Option<()> {
@@ -237,7 +274,7 @@ impl<'a> Reading<'a> {
         }
         while self.skip_any(&["ONLINE", "OFFLINE"]) {}
         if self.skip("INDEX") {
-            return self.index();
+            return self.index(false);
         }
         // Views, triggers, routines, events, users, sequences, ..
         Some(())
@@ -255,14 +292,14 @@ impl<'a> Reading<'a> {
     }
 
     /// `[IF [NOT] EXISTS] name [USING ..] ON table ..` after INDEX. `` DROP INDEX `PRIMARY` `` drops the key.
-    fn index(&mut self) -> Option<()> {
+    fn index(&mut self, unique: bool) -> Option<()> {
         self.skip_if_exists();
         let primary = self.tokens.first()?.name()?.eq_ignore_ascii_case("PRIMARY");
         let on = self.tokens.iter().position(|token| token.is("ON"))?;
         self.tokens = self.tokens.get(on + 1..)?;
         let table = self.table()?;
         let changes = if primary { vec![TableChange::DropKey] } else { Vec::new() };
-        let alteration = Alteration { changes, ignore: false };
+        let alteration = Alteration { changes, constrains: unique, ..Alteration::default() };
         self.effect(table, |table| DdlEffect::Altered { table, alteration });
         Some(())
     }

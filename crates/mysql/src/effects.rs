@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use calve_core::{SchemaChange, StopReason, TableIndex, TableName, TableSchema};
+use calve_core::{SchemaChange, Shadow, StopReason, TableIndex, TableName, TableSchema};
 
 use crate::binlog::Flavour;
 use crate::binlog::query::Query;
 use crate::charset::Charset;
 use crate::conversions::Conversions;
+use crate::ddl::shadow::{self, WrittenTable};
 use crate::ddl::{Alteration, DdlEffect, Session, Statement, effects_of};
 use crate::transactions::{by_statement, schema_changed};
 
@@ -18,8 +19,26 @@ pub(crate) enum Effect {
     Truncate,
     /// Its columns, its key or its character set are others.
     Alter(Altered),
+    /// Something happened to the copy that is built of it.
+    Copy(CopyEffect),
+    /// The copy that is known has its name now.
+    Swap,
     /// The table cannot go on.
     Stop(StopReason),
+}
+
+/// What becomes of the copy of a followed table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CopyEffect {
+    /// One was made, of this name: like the table, or as it is written.
+    Made(TableName, Option<WrittenTable>),
+    Altered(Altered),
+    /// Its rows are not the table's any more, in words.
+    Differs(&'static str),
+    /// There is none any more under a name that is known.
+    Gone,
+    /// The table left its name to it, and is called so now.
+    Awaited(TableName),
 }
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -49,6 +68,11 @@ const STRICT: u64 = 1 << 21 | 1 << 22;
 const SHOWN: usize = 200;
 
 impl Altered {
+    fn by(alteration: Alteration, statement: &Statement<'_>) -> Self {
+        let strict = statement.sql_mode & STRICT != 0;
+        Self { alteration, strict, statement: statement.sql.chars().take(SHOWN).collect() }
+    }
+
     /// The schema from here on; None where nothing changes.
     pub(crate) fn apply(
         &self,
@@ -57,11 +81,26 @@ impl Altered {
         schema: &TableSchema,
     ) -> Result<Option<SchemaChange>, StopReason> {
         let (tinyint1_as_boolean, rules) = (conversions.tinyint1_as_boolean, conversions.rules.table(&schema.table));
-        let session = Session { flavour, tinyint1_as_boolean, rules: Some(&rules), strict: self.strict };
+        let session = Session { flavour, tinyint1_as_boolean, rules: Some(&rules), strict: self.strict, copy_of: None };
         self.alteration.apply(schema, session).map_err(|what| {
             let detail = format!("it was altered in a way that cannot be followed ({what}): {}", self.statement);
             schema_changed(&schema.table, detail)
         })
+    }
+
+    /// The copy from here on.
+    pub(crate) fn apply_to_copy(
+        &self,
+        flavour: Flavour,
+        conversions: &Conversions,
+        schema: &TableSchema,
+        copy: &Shadow,
+    ) -> Shadow {
+        let rules = conversions.rules.table(&schema.table);
+        let tinyint1_as_boolean = conversions.tinyint1_as_boolean;
+        let session =
+            Session { flavour, tinyint1_as_boolean, rules: Some(&rules), strict: self.strict, copy_of: Some(schema) };
+        self.alteration.apply_to_shadow(schema, copy, session)
     }
 
     /// The stop of a table that was altered before all of it was read.
@@ -92,8 +131,8 @@ impl Statements {
         a == b || (self.lower_case_table_names != 0 && a.to_lowercase() == b.to_lowercase())
     }
 
-    /// What the statement does to followed tables, in order.
-    pub(crate) fn effects(&self, query: &Query<'_>) -> Vec<(TableIndex, Effect)> {
+    /// What the statement does to followed tables, and to the copies that are known of them, in order.
+    pub(crate) fn effects(&self, query: &Query<'_>, copies: &[(TableIndex, &Shadow)]) -> Vec<(TableIndex, Effect)> {
         let sql = text(query);
         let statement = Statement {
             flavour: self.flavour,
@@ -103,7 +142,12 @@ impl Statements {
             lower_case_table_names: self.lower_case_table_names,
         };
         let mut effects = Vec::new();
-        let found = effects_of(&statement, &self.followed);
+        let mut names = Cow::Borrowed(&self.followed[..]);
+        if !copies.is_empty() {
+            names.to_mut().extend(copies.iter().map(|(_, copy)| copy.table.clone()));
+        }
+        let found = effects_of(&statement, &names);
+        let copy_of = |name: &TableName| copies.iter().find(|(_, copy)| copy.table == *name).map(|(index, _)| *index);
         let successor = |table: &TableName| {
             found.iter().find_map(|effect| match effect {
                 DdlEffect::Renamed { from, to } if to == table => Some(from.clone()),
@@ -112,18 +156,82 @@ impl Statements {
         };
         for effect in &found {
             match effect {
-                // As gh-ost and pt-online-schema-change do.
+                // As gh-ost and pt-online-schema-change do, be it with a copy that is known.
                 DdlEffect::Renamed { from, to } if from != to && successor(from).is_some() => {
-                    let new = successor(from).map(|new| new.to_string()).unwrap_or_default();
-                    let swapped = format!("table {new} took its name, and it is called {to} now");
+                    let new = successor(from).unwrap_or_else(|| to.clone());
+                    let swapped = format!(
+                        "table {new} took its name, and it is called {to} now: not a copy whose making by gh-ost or \
+                         pt-online-schema-change was followed"
+                    );
                     if let Some(index) = self.index(from) {
-                        effects.push((index, Effect::Stop(schema_changed(from, swapped))));
+                        let known = copy_of(&new) == Some(index);
+                        let stop = || Effect::Stop(schema_changed(from, swapped));
+                        effects.push((index, if known { Effect::Swap } else { stop() }));
+                    } else if let Some(index) = copy_of(from) {
+                        effects.push((index, Effect::Copy(CopyEffect::Gone)));
                     }
                 }
-                effect => self.means(effect.clone(), &statement, &mut effects),
+                DdlEffect::Renamed { from, to } if copy_of(from).is_some() => {
+                    let left = |other: &DdlEffect| matches!(other, DdlEffect::Renamed { from, .. } if from == to);
+                    let awaited = copies.iter().any(|(_, copy)| copy.table == *from && copy.awaited);
+                    let index = copy_of(from).filter(|index| self.index(to) == Some(*index));
+                    match index {
+                        // Said where the table left its name.
+                        Some(_) if found.iter().any(left) => {}
+                        Some(index) if awaited => effects.push((index, Effect::Swap)),
+                        _ => {
+                            effects.extend(copy_of(from).map(|index| (index, Effect::Copy(CopyEffect::Gone))));
+                            self.means(effect.clone(), &statement, &mut effects);
+                        }
+                    }
+                }
+                DdlEffect::Renamed { from, to }
+                    if shadow::is_ghosts_past(&to.name)
+                        && copies.iter().any(|(index, _)| self.index(from) == Some(*index)) =>
+                {
+                    let awaits = Effect::Copy(CopyEffect::Awaited(to.clone()));
+                    effects.extend(self.index(from).map(|index| (index, awaits)));
+                }
+                effect => match self.of_copy(effect, &copy_of, &statement) {
+                    Some(found) => effects.push(found),
+                    None => self.means(effect.clone(), &statement, &mut effects),
+                },
             }
         }
         effects
+    }
+
+    /// What becomes of a copy. None where the effect is on none.
+    fn of_copy(
+        &self,
+        effect: &DdlEffect,
+        copy_of: &impl Fn(&TableName) -> Option<TableIndex>,
+        statement: &Statement<'_>,
+    ) -> Option<(TableIndex, Effect)> {
+        let (table, effect) = match effect {
+            DdlEffect::Copied { table, of, written } => {
+                return Some((self.index(of)?, Effect::Copy(CopyEffect::Made(table.clone(), written.clone()))));
+            }
+            DdlEffect::Dropped(table) => (table, CopyEffect::Gone),
+            // What is made under its name is another table.
+            DdlEffect::Created { table, if_not_exists: false } => (table, CopyEffect::Gone),
+            DdlEffect::Truncated(table) => (table, CopyEffect::Differs("it was emptied while it was built")),
+            DdlEffect::RowsGone(table) | DdlEffect::RowsUnknown(table) => {
+                (table, CopyEffect::Differs("rows came into it or went with its partitions"))
+            }
+            DdlEffect::ChangedByStatement(table) => {
+                (table, CopyEffect::Differs("a session changed its rows in statement format"))
+            }
+            DdlEffect::NotUnderstood(table) => {
+                (table, CopyEffect::Differs("a statement names it that is not understood"))
+            }
+            DdlEffect::Altered { table, alteration } => {
+                let altered = || CopyEffect::Altered(Altered::by(alteration.clone(), statement));
+                return copy_of(table).map(|index| (index, Effect::Copy(altered())));
+            }
+            DdlEffect::Created { .. } | DdlEffect::Renamed { .. } => return None,
+        };
+        copy_of(table).map(|index| (index, Effect::Copy(effect)))
     }
 
     fn index(&self, table: &TableName) -> Option<TableIndex> {
@@ -139,6 +247,9 @@ impl Statements {
         match effect {
             DdlEffect::Truncated(table) => {
                 out.extend(self.index(&table).map(|index| (index, Effect::Truncate)));
+                // Neither tool hears of it.
+                let differs = CopyEffect::Differs("the table was emptied while it was built");
+                out.extend(self.index(&table).map(|index| (index, Effect::Copy(differs))));
             }
             DdlEffect::Dropped(table) => stop(&table, dropped(&table, "the table was dropped")),
             DdlEffect::Renamed { from, to } if from == to => {}
@@ -151,12 +262,12 @@ impl Statements {
             DdlEffect::Created { table, .. } => {
                 stop(&table, schema_changed(&table, "the table was dropped and created again".into()));
             }
+            // Of a table that is not followed.
+            DdlEffect::Copied { .. } => {}
             DdlEffect::Altered { alteration, .. } if alteration.changes.is_empty() => {}
             DdlEffect::Altered { table, alteration } => {
                 if let Some(index) = self.index(&table) {
-                    let strict = statement.sql_mode & STRICT != 0;
-                    let statement = statement.sql.chars().take(SHOWN).collect();
-                    out.push((index, Effect::Alter(Altered { alteration, strict, statement })));
+                    out.push((index, Effect::Alter(Altered::by(alteration, statement))));
                 }
             }
             DdlEffect::RowsGone(table) => stop(
@@ -185,7 +296,7 @@ impl Statements {
     }
 }
 
-fn dropped(table: &TableName, detail: &str) -> StopReason {
+pub(crate) fn dropped(table: &TableName, detail: &str) -> StopReason {
     StopReason {
         state: StopReason::DROPPED.into(),
         detail: detail.into(),

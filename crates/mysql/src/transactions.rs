@@ -5,6 +5,7 @@
 //! comes; of the others it hears how far the log is. Rows of an XA transaction are put aside at its PREPARE and count from
 //! its COMMIT on, which is a transaction of its own with no rows in it.
 
+mod copies;
 mod survival;
 mod xa;
 
@@ -426,7 +427,7 @@ impl Transactions {
     fn statement(&mut self, query: &Query<'_>, sink: &mut dyn ChangeSink) -> Result<()> {
         let (covered, announces) = (self.present().covered, self.present().announces);
         if !covered && !announces {
-            for (table, effect) in self.statements.effects(query) {
+            for (table, effect) in self.statements.effects(query, &copies::known(&self.tables)) {
                 match effect {
                     Effect::Truncate => {
                         if let Some(buffer) = self.wanted(table, sink) {
@@ -434,6 +435,8 @@ impl Transactions {
                         }
                     }
                     Effect::Alter(altered) => self.alter(table, &altered, sink)?,
+                    Effect::Copy(effect) => self.copy(table, effect, sink)?,
+                    Effect::Swap => self.swap(table, sink)?,
                     Effect::Stop(reason) => self.stop_wanted(table, sink, |_| reason)?,
                 }
             }
@@ -455,24 +458,32 @@ impl Transactions {
         if !sink.wants(table) {
             return Ok(());
         }
-        let settles = |at: &BinlogOffset| self.place.at().is_none_or(|reached| reached <= at);
-        if self.settling.get(&table).is_some_and(settles) {
+        if self.is_settling(table) {
             sink.stop(table, altered.while_read(&schema.table));
             return Ok(());
         }
         match changed {
             Ok(None) => {}
-            Ok(Some(change)) => {
-                if let Some(source) = self.tables.get_mut(table.0) {
-                    source.schema = Arc::clone(&change.schema);
-                }
-                // Rows that follow come with a table map of their own; none is decoded by a plan of the schema that was.
-                self.maps.retain(|_, (_, mapped)| mapped.table() != Some(table));
-                sink.schema(table, change);
-            }
+            Ok(Some(change)) => self.move_on(table, change, sink),
             Err(reason) => sink.stop(table, reason),
         }
         Ok(())
+    }
+
+    /// Whether who described the table for its load may have seen what comes now.
+    fn is_settling(&self, table: TableIndex) -> bool {
+        let settles = |at: &BinlogOffset| self.place.at().is_none_or(|reached| reached <= at);
+        self.settling.get(&table).is_some_and(settles)
+    }
+
+    /// The table has another schema from here on.
+    fn move_on(&mut self, table: TableIndex, change: SchemaChange, sink: &mut dyn ChangeSink) {
+        if let Some(source) = self.tables.get_mut(table.0) {
+            source.schema = Arc::clone(&change.schema);
+        }
+        // Rows that follow come with a table map of their own; none is decoded by a plan of the schema that was.
+        self.maps.retain(|_, (_, mapped)| mapped.table() != Some(table));
+        sink.schema(table, change);
     }
 
     fn commit(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {

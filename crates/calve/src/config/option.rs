@@ -80,6 +80,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     scalar("schema_changes.widen_type"),
     scalar("schema_changes.drop_not_null"),
     scalar("schema_changes.drop_partition"),
+    scalar("schema_changes.swap"),
     scalar("schema_changes.otherwise"),
     scalar("spill_dir"),
     scalar("memory"),

@@ -15,6 +15,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> SchemaPolicies {
         widen_type: reader.value_or("schema_changes.widen_type", default.widen_type, policy),
         drop_not_null: reader.value_or("schema_changes.drop_not_null", default.drop_not_null, policy),
         drop_partition: reader.value_or("schema_changes.drop_partition", default.drop_partition, of_partitions),
+        swap: reader.value_or("schema_changes.swap", default.swap, policy),
         otherwise: reader.value_or("schema_changes.otherwise", default.otherwise, of_the_rest),
     }
 }

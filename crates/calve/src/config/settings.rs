@@ -139,6 +139,8 @@ pub(crate) struct TableSelection {
     pub(crate) exclude: Vec<TablePattern>,
     /// The rules of tables that no entry is for.
     common: rules::Common,
+    /// Whether patterns find no table that a tool for schema changes leaves beside another (MySQL).
+    pub(crate) passes_over_copies: bool,
     /// Of every table in the lake, where it is not named by the entry itself; else the source's schema.
     pub(crate) namespace: Option<String>,
 }
@@ -188,7 +190,10 @@ impl Settings {
             slot: reader.value_or("slot", derived.clone(), slot_name),
             publication: reader.value_or("publication", derived, not_empty),
             manage_publication: reader.value_or("manage_publication", true, boolean),
-            tables: read_tables(reader, file, &files),
+            tables: TableSelection {
+                passes_over_copies: matches!(source, Some(Address::MySql(_))),
+                ..read_tables(reader, file, &files)
+            },
             warehouse: path(reader, "warehouse", file).unwrap_or_else(|| into.join("warehouse")),
             catalog: read_catalog(reader, file, &into),
             checkpoint: Checkpoint {
@@ -327,6 +332,10 @@ impl TableSelection {
         let mut taken: BTreeMap<TableName, &TableName> = BTreeMap::new();
         for table in tables {
             let Some(target) = self.target(table) else { continue };
+            // An exact name is taken at its word.
+            if self.passes_over_copies && is_left_by_tools(table, tables) && !self.named().contains(table) {
+                continue;
+            }
             if let Some(other) = taken.insert(target.clone(), table) {
                 wrong.push(format!(
                     "{other} and {table} would both become {target}; give one another name: '- {{name: {table}, as: ...}}'"
@@ -339,6 +348,21 @@ impl TableSelection {
         }
         (targets, wrong)
     }
+}
+
+/// Whether gh-ost or pt-online-schema-change made this table, or gave it its name, beside one of the others.
+fn is_left_by_tools(table: &TableName, tables: &[TableName]) -> bool {
+    let Some(inside) = table.name.strip_prefix('_') else { return false };
+    if ["_gho", "_ghc", "_del"].iter().any(|suffix| inside.strip_suffix(suffix).is_some_and(|name| !name.is_empty())) {
+        return true;
+    }
+    // `_t_new`, with more of what it begins with where that was taken.
+    let of = ["_new", "_old"].iter().find_map(|suffix| inside.strip_suffix(suffix));
+    of.is_some_and(|name| {
+        let underscores = name.len() - name.trim_start_matches('_').len();
+        let is_there = |name: &str| tables.iter().any(|other| other.schema == table.schema && other.name == name);
+        (0..=underscores).filter_map(|cut| name.get(cut..)).any(|name| !name.is_empty() && is_there(name))
+    })
 }
 
 fn absent(pattern: &TablePattern, tables: &[TableName]) -> String {

@@ -9,12 +9,16 @@ use super::{DdlEffect, Reading};
 use crate::charset;
 
 /// `sql_mode` in which REAL is FLOAT.
-const REAL_AS_FLOAT: u64 = 1;
+pub(super) const REAL_AS_FLOAT: u64 = 1;
 
 /// What one change of an ALTER TABLE does.
 enum Change {
-    /// Indexes, constraints, options, partitioning: rows and their decoding stay as they are.
+    /// Indexes, options, what is taken away: rows and their decoding stay as they are.
     Nothing,
+    /// Unique indexes, constraints, partitioning: the same, of a table whose rows fit.
+    Constrains,
+    /// A default of a column, which rows that are there do not have.
+    Default(String),
     /// The same, of some partitions: no other change can follow, only their names.
     OfPartitions,
     /// The same; what follows may be more columns to order by.
@@ -36,6 +40,7 @@ enum Change {
 /// What follows ADD.
 enum Added {
     Nothing,
+    Constraint,
     Key,
     Columns,
     /// That the table keeps its history.
@@ -68,7 +73,7 @@ impl Reading<'_> {
             self.tokens = self.tokens.get(1..)?;
         }
         self.skip("NOWAIT");
-        let mut alteration = Alteration { changes: Vec::new(), ignore };
+        let mut alteration = Alteration { ignore, ..Alteration::default() };
         let (mut ordered, mut renamed) = (false, None);
         for change in split_at_commas(self.tokens) {
             if ordered && is_order(change) {
@@ -77,9 +82,17 @@ impl Reading<'_> {
             self.tokens = change;
             match self.change()? {
                 Change::Nothing => {}
-                Change::OfPartitions => break,
+                Change::Constrains => alteration.constrains = true,
+                Change::Default(column) => alteration.defaults.push(column),
+                Change::OfPartitions => {
+                    alteration.constrains = true;
+                    break;
+                }
                 Change::Ordered => ordered = true,
-                Change::Columns(changes) => alteration.changes.extend(changes),
+                Change::Columns(changes) => {
+                    alteration.constrains |= changes.iter().any(TableChange::constrains);
+                    alteration.changes.extend(changes);
+                }
                 Change::Discards => {
                     self.effect(table.clone(), DdlEffect::RowsGone);
                     break;
@@ -129,6 +142,7 @@ impl Reading<'_> {
         match verb.to_ascii_uppercase().as_str() {
             "ADD" => match self.add() {
                 Added::Nothing => Some(Change::Nothing),
+                Added::Constraint => Some(Change::Constrains),
                 Added::Key => column(TableChange::add_key(Cursor(self.tokens))),
                 Added::Columns => columns(TableChange::add(Cursor(self.tokens), real_as_float)),
                 Added::Other => columns(None),
@@ -162,9 +176,11 @@ impl Reading<'_> {
             "COALESCE" | "REORGANIZE" | "ANALYZE" | "CHECK" | "OPTIMIZE" | "REBUILD" | "REPAIR" => {
                 Some(Change::OfPartitions)
             }
-            // Defaults, visibility, checks: rows carry their values themselves.
-            "ALTER" | "ENABLE" | "DISABLE" | "FORCE" | "WITH" | "WITHOUT" | "REMOVE" | "PARTITION"
-            | "SECONDARY_LOAD" | "SECONDARY_UNLOAD" => Some(Change::Nothing),
+            "ALTER" => Some(altered(cursor)),
+            "PARTITION" => Some(Change::Constrains),
+            "ENABLE" | "DISABLE" | "FORCE" | "WITH" | "WITHOUT" | "REMOVE" | "SECONDARY_LOAD" | "SECONDARY_UNLOAD" => {
+                Some(Change::Nothing)
+            }
             _ => self.options(first),
         }
     }
@@ -177,14 +193,17 @@ impl Reading<'_> {
                 self.skip_if_exists();
                 self.tokens = self.tokens.get(1..).unwrap_or_default();
             }
-            return if self.skip("PRIMARY") { Added::Key } else { Added::Nothing };
+            return if self.skip("PRIMARY") { Added::Key } else { Added::Constraint };
         }
         if self.skip("PRIMARY") {
             return Added::Key;
         }
         // A column of such a name would stand in quotes, for these words are reserved.
-        if self.skip_any(&["INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK", "PARTITION"]) {
+        if self.skip_any(&["INDEX", "KEY", "FULLTEXT", "SPATIAL"]) {
             return Added::Nothing;
+        }
+        if self.skip_any(&["UNIQUE", "FOREIGN", "CHECK", "PARTITION"]) {
+            return Added::Constraint;
         }
         // These are not.
         match self.tokens {
@@ -315,7 +334,10 @@ impl Reading<'_> {
         if !kept {
             return Some(Change::Columns(vec![TableChange::other(&whole)]));
         }
+        // `ENGINE=InnoDB PARTITION BY ..` is one.
+        let partitions = self.tokens.windows(2).any(|pair| matches!(pair, [a, b] if a.is("PARTITION") && b.is("BY")));
         Some(match character_set(&whole) {
+            None if partitions => Change::Constrains,
             None => Change::Nothing,
             Some(NamedSet::Known(name)) => Change::Columns(vec![TableChange::DefaultCharacterSet(name)]),
             Some(NamedSet::Unknown) => Change::Columns(vec![TableChange::other(&whole)]),
@@ -324,15 +346,31 @@ impl Reading<'_> {
 }
 
 /// A character set that a statement names.
-enum NamedSet {
+pub(super) enum NamedSet {
     /// As catalogs call it.
     Known(String),
     /// Nobody knows it, or it is that of the database.
     Unknown,
 }
 
+/// What follows ALTER: visibility and checks leave rows alone, and they carry their values themselves.
+fn altered(mut cursor: Cursor<'_>) -> Change {
+    if cursor.skip("CHECK") || cursor.skip("CONSTRAINT") {
+        return Change::Constrains;
+    }
+    if cursor.skip("INDEX") || cursor.skip("KEY") {
+        return Change::Nothing;
+    }
+    cursor.skip("COLUMN");
+    let _ = cursor.skip_all(&["IF", "EXISTS"]);
+    match (cursor.name(), cursor.skip_all(&["SET", "DEFAULT"])) {
+        (Some(column), true) => Change::Default(column.to_owned()),
+        _ => Change::Nothing,
+    }
+}
+
 /// The character set that options give to a table, by its own name or by that of a collation. None where they name neither.
-fn character_set(options: &[Token]) -> Option<NamedSet> {
+pub(super) fn character_set(options: &[Token]) -> Option<NamedSet> {
     let (mut found, mut collation) = (None, None);
     let mut cursor = Cursor(options);
     while !cursor.is_empty() && !cursor.0.first().is_some_and(|token| token.is("PARTITION")) {

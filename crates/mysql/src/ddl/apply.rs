@@ -24,6 +24,8 @@ pub(crate) struct Session<'a> {
     pub(crate) rules: Option<&'a TableRules>,
     /// A value that does not fit makes the statement fail.
     pub(crate) strict: bool,
+    /// The table is an empty copy of this one, which is still to be filled.
+    pub(crate) copy_of: Option<&'a TableSchema>,
 }
 
 /// A column of the table to be.
@@ -58,7 +60,7 @@ impl Alteration {
 }
 
 /// Names of columns are compared without case. What the servers hold for equal beyond that is not found here, and stops.
-fn same(a: &str, b: &str) -> bool {
+pub(super) fn same(a: &str, b: &str) -> bool {
     a == b || a.to_lowercase() == b.to_lowercase()
 }
 
@@ -123,7 +125,8 @@ impl<'a> Table<'a> {
 
     /// Puts in what is added or moved.
     fn place(&self, mut drafts: Vec<Draft<'a>>) -> Result<Vec<Draft<'a>>, String> {
-        let mut next_id = self.schema.columns.iter().map(|column| column.id).max().unwrap_or(0);
+        let original = self.session.copy_of.into_iter().flat_map(|schema| &schema.columns);
+        let mut next_id = self.schema.columns.iter().chain(original).map(|column| column.id).max().unwrap_or(0);
         for change in self.changes() {
             let (draft, place) = match change {
                 TableChange::Add { definition, if_not_exists, .. }
@@ -232,7 +235,8 @@ impl<'a> Table<'a> {
         }
         let place = |id: &u32| drafts.iter().position(|draft| draft.id == *id);
         let key = key.iter().filter_map(place).collect();
-        Ok(TableSchema { character_set, columns, key, ..self.schema.clone() })
+        // A copy that is built of the table is not altered with it.
+        Ok(TableSchema { character_set, columns, key, shadow: None, ..self.schema.clone() })
     }
 
     fn conversions(&self) -> Conversions {
@@ -275,8 +279,12 @@ impl<'a> Table<'a> {
         let strict = self.session.strict && !self.alteration.ignore;
         let kept = drafts.iter().zip(&next.columns).filter(|(_, column)| !column.usage.is_left_out());
         let mut kept = kept.filter(|(draft, _)| draft.before.is_none_or(|before| !before.usage.is_left_out()));
+        let was_added = |before: &Column| {
+            self.session.copy_of.is_some_and(|original| original.columns.iter().all(|column| column.id != before.id))
+        };
         kept.find_map(|(draft, column)| match (draft.before, draft.definition) {
             (None, Some(definition)) => added(definition, column),
+            (Some(before), Some(definition)) if was_added(before) => added(definition, column),
             (Some(before), Some(definition)) => redefined(before, definition, column, strict),
             (Some(before), None) => conversion::loss(before, column, strict),
             (None, None) => None,

@@ -295,8 +295,13 @@ impl Followed {
             };
             for effect in effects_of(&statement, &[table("d.t")]) {
                 let DdlEffect::Altered { alteration, .. } = effect else { panic!("{version}: {sql}: {effect:?}") };
-                let session =
-                    Session { flavour: self.server.flavour, tinyint1_as_boolean: false, rules: None, strict: true };
+                let session = Session {
+                    flavour: self.server.flavour,
+                    tinyint1_as_boolean: false,
+                    rules: None,
+                    strict: true,
+                    copy_of: None,
+                };
                 match alteration.apply(&self.schema, session) {
                     Ok(None) => {}
                     Ok(Some(change)) => {

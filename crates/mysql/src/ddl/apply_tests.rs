@@ -8,10 +8,11 @@ use super::*;
 use crate::conversions::Conversions;
 use crate::types::{self, CatalogType, attribute};
 
-const STRICT: Session<'_> = Session { flavour: Flavour::MySql, tinyint1_as_boolean: false, rules: None, strict: true };
+pub(super) const STRICT: Session<'_> =
+    Session { flavour: Flavour::MySql, tinyint1_as_boolean: false, rules: None, strict: true, copy_of: None };
 
 /// `d.t` with the key `id` and these columns, of a table of utf8mb4.
-fn schema(flavour: Flavour, columns: &str) -> TableSchema {
+pub(super) fn schema(flavour: Flavour, columns: &str) -> TableSchema {
     let ty = CatalogType { data_type: "int".into(), column_type: "int".into(), ..CatalogType::default() };
     let id = types::column(
         flavour,
@@ -40,7 +41,7 @@ fn altered(schema: &TableSchema, sql: &str, session: Session) -> Result<Option<S
 }
 
 /// `number name type` of each column, `!` where NULL may not appear.
-fn shown(schema: &TableSchema) -> String {
+pub(super) fn shown(schema: &TableSchema) -> String {
     let column = |column: &calve_core::Column| {
         let set = column.native.character_set.as_deref().filter(|set| *set != "utf8mb4");
         let set = set.map(|set| format!(" {set}")).unwrap_or_default();

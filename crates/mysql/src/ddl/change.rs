@@ -10,6 +10,11 @@ pub(crate) struct Alteration {
     pub(crate) changes: Vec<TableChange>,
     /// `ALTER IGNORE TABLE` (MariaDB): what does not fit is made to.
     pub(crate) ignore: bool,
+    /// It adds what rows may not fit: a unique index, a constraint, partitions. A table refuses such a statement, or has only rows that
+    /// fit.
+    pub(crate) constrains: bool,
+    /// Columns that are given a default, by nothing else.
+    pub(crate) defaults: Vec<String>,
 }
 
 /// One change.
@@ -96,6 +101,17 @@ impl TableChange {
         }
         let name = |part: &&[Token]| part.first().and_then(Token::name).map(str::to_owned);
         split_at_commas(cursor.parenthesised()?).iter().map(name).collect::<Option<_>>().map(Self::AddKey)
+    }
+
+    /// Whether it adds what rows may not fit.
+    pub(super) fn constrains(&self) -> bool {
+        match self {
+            Self::Add { definition, .. } | Self::Define { definition, .. } => {
+                definition.constrained || definition.primary
+            }
+            Self::AddKey(_) => true,
+            _ => false,
+        }
     }
 
     /// `what`, not understood.

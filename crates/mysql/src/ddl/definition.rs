@@ -27,6 +27,8 @@ pub(crate) struct Definition {
     pub(crate) generated: bool,
     /// It is the primary key by itself.
     pub(crate) primary: bool,
+    /// It is unique, checked, or refers to another table.
+    pub(crate) constrained: bool,
 }
 
 /// Where a column goes.
@@ -56,6 +58,7 @@ impl Definition {
             auto_increment: serial,
             generated: false,
             primary: false,
+            constrained: false,
         };
         while !cursor.is_empty() {
             if cursor.skip("FIRST") {
@@ -94,7 +97,10 @@ impl Definition {
             }
             "ON" if cursor.skip("UPDATE") => value(cursor)?,
             "AUTO_INCREMENT" => self.auto_increment = true,
-            "UNIQUE" => drop(cursor.skip("KEY")),
+            "UNIQUE" => {
+                cursor.skip("KEY");
+                self.constrained = true;
+            }
             "PRIMARY" => {
                 cursor.skip("KEY");
                 self.primary = true;
@@ -108,15 +114,22 @@ impl Definition {
             }
             "GENERATED" if cursor.skip_all(&["ALWAYS", "AS"]) => self.computed(cursor)?,
             "AS" => self.computed(cursor)?,
-            "REFERENCES" => references(cursor)?,
+            "REFERENCES" => {
+                references(cursor)?;
+                self.constrained = true;
+            }
             "CONSTRAINT" => {
                 if !cursor.skip("CHECK") {
                     cursor.name()?;
                     cursor.skip("CHECK").then_some(())?;
                 }
                 cursor.parenthesised()?;
+                self.constrained = true;
             }
-            "CHECK" => drop(cursor.parenthesised()?),
+            "CHECK" => {
+                cursor.parenthesised()?;
+                self.constrained = true;
+            }
             // MariaDB, of tables that keep their history.
             "WITH" | "WITHOUT" if cursor.skip_all(&["SYSTEM", "VERSIONING"]) => {}
             _ => return None,

@@ -12,6 +12,8 @@ pub(super) fn shown(effect: &DdlEffect) -> String {
         DdlEffect::Renamed { from, to } => format!("renamed {from} {to}"),
         DdlEffect::Created { table, if_not_exists: false } => format!("created {table}"),
         DdlEffect::Created { table, if_not_exists: true } => format!("created? {table}"),
+        DdlEffect::Copied { table, of, written: None } => format!("like {table} {of}"),
+        DdlEffect::Copied { table, of, .. } => format!("copy {table} {of}"),
         DdlEffect::Altered { table, alteration } if alteration.changes.is_empty() => format!("altered {table}"),
         DdlEffect::Altered { table, .. } => format!("columns {table}"),
         DdlEffect::RowsGone(t) => format!("gone {t}"),

@@ -189,6 +189,11 @@ impl WrittenType {
         Some(true)
     }
 
+    /// Whether a collation is named, by itself or as that of a character set that is.
+    pub(super) fn names_collation(&self) -> bool {
+        self.collation.is_some() || self.character_set.is_some()
+    }
+
     /// Whether values are text in a character set.
     fn is_text(&self) -> bool {
         self.base.ends_with("text") || matches!(self.base.as_str(), "char" | "varchar" | "enum" | "set")

@@ -40,7 +40,7 @@ pub fn statements(data: &[u8]) {
     let statements = Statements::new(flavour, lower_case_table_names, followed.clone());
     let query =
         |sql| Query { database, sql: Cow::Borrowed(sql), error: 0, flags: None, sql_mode, charset_client, xid: None };
-    let effects = statements.effects(&query(sql));
+    let effects = statements.effects(&query(sql), &[]);
     for (table, effect) in &effects {
         assert!(table.0 < followed.len(), "{effect:?} of a table that nobody follows");
         if let Effect::Alter(altered) = effect {
@@ -50,7 +50,7 @@ pub fn statements(data: &[u8]) {
     // What a proxy or a driver puts before it changes nothing.
     if charset_client.is_none() {
         let commented = [b" /* app */\n", sql].concat();
-        let again = statements.effects(&query(&commented));
+        let again = statements.effects(&query(&commented), &[]);
         let same =
             effects.len() == again.len() && effects.iter().zip(&again).all(|(a, b)| a.0 == b.0 && a.1.is_like(&b.1));
         assert!(same, "{effects:?} became {again:?}");

@@ -2,7 +2,6 @@
 //! are passed over.
 
 use anyhow::ensure;
-use calve_integration::binary::Running;
 use calve_testkit::servers::{Kind, Server};
 
 use super::{BinlogCase, numbers, on_every_server};
@@ -203,34 +202,6 @@ fn partitions_that_are_emptied_or_exchanged_stop_their_table(server: &Server) ->
     case.pass()
 }
 
-/// As gh-ost and pt-online-schema-change do: a ghost table is filled and takes the name in one statement.
-fn a_table_swapped_for_its_ghost_gains_the_column(server: &Server) -> anyhow::Result<()> {
-    let mut case = BinlogCase::on(server, "ghost", &rows("t"), &["t"])?;
-    case.once_and_same(&["t"])?;
-    let mut calve: Running = case.pipeline.start()?;
-    for (round, column) in ["first", "second"].into_iter().enumerate() {
-        case.sql.run(&format!(
-            "create table _t_gho like t; alter table _t_gho add column {column} int default 5;
-             create table _t_ghc (id bigint auto_increment primary key, hint varchar(64)); insert into _t_ghc (hint) values ('begun');
-             insert into _t_gho select *, 5 from t; update t set v = 'meanwhile' where id = 2; update _t_gho set v = 'meanwhile' where id = 2;
-             rename table t to _t_del, _t_gho to t; drop table _t_del; drop table _t_ghc;
-             update t set {column} = {round} where id = 3"
-        ))?;
-        let name = case.name("t");
-        case.pipeline.await_state(&name, "stopped")?;
-        case.stopped("t", &["reload"])?;
-        case.reload(&["t"])?;
-        case.sql.run(&format!("update t set {column} = 9 where id = 4"))?;
-        case.await_same(&["t"])?;
-        if round == 0 {
-            calve.terminate()?;
-            calve = case.pipeline.start()?;
-        }
-    }
-    calve.terminate()?;
-    case.pass()
-}
-
 /// Tables that are no longer those that were followed, though their names may be: each is read again as it is then.
 fn tables_made_anew_or_renamed_are_read_again(server: &Server) -> anyhow::Result<()> {
     let schema = format!("{}{}{}", rows("t"), rows("u"), rows("good"));
@@ -323,6 +294,5 @@ on_every_server!(
     statements_that_change_no_row_are_passed_over,
     a_statement_that_matters_stops_just_its_table,
     partitions_that_are_emptied_or_exchanged_stop_their_table,
-    a_table_swapped_for_its_ghost_gains_the_column,
     tables_made_anew_or_renamed_are_read_again,
 );
