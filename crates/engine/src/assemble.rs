@@ -63,6 +63,7 @@ pub(crate) struct Sealed {
 #[derive(Debug)]
 struct Slot {
     schema: Arc<TableSchema>,
+    policies: SchemaPolicies,
     buffer: Option<RowBuffer>,
     /// Memory the buffer used when it was last looked at.
     bytes: usize,
@@ -124,7 +125,6 @@ pub(crate) struct Assembler {
     wants_origins: bool,
     limits: Limits,
     rules: Rules,
-    policies: SchemaPolicies,
     /// End of the last transaction that is complete here.
     position: Position,
     committed_at: Option<i64>,
@@ -163,6 +163,7 @@ impl Assembler {
     ) -> Self {
         let wants_origins = tables.iter().any(|(schema, _)| schema.wants_origins());
         let slots = tables.into_iter().map(|(schema, after)| Slot {
+            policies: settings.policies(&schema.table),
             schema,
             buffer: None,
             bytes: 0,
@@ -177,7 +178,6 @@ impl Assembler {
             wants_origins,
             limits,
             rules: settings.rules,
-            policies: settings.schema_changes,
             sealed: from.clone(),
             spoke: None,
             position: from,
@@ -437,7 +437,7 @@ impl ChangeSink for Assembler {
         }
         let refusal = match self.refusal(table, &change) {
             Some(why) => Some(StopReason::schema_changed(&change.schema.table, why)),
-            None => self.policies.refusal(&self.slots[table.0].schema, &change),
+            None => self.slots[table.0].policies.refusal(&self.slots[table.0].schema, &change),
         };
         if let Some(reason) = refusal {
             self.stop(table, reason);
@@ -478,7 +478,7 @@ impl ChangeSink for Assembler {
         if self.slots[table.0].after.is_none() {
             return;
         }
-        if self.policies.ignores(&reason) {
+        if self.slots[table.0].policies.ignores(&reason) {
             self.ready.push_back(Work::Ignored(table, reason));
             let schema = &self.slots[table.0].schema;
             if !schema.keeps_gone {

@@ -9,6 +9,7 @@ use calve_core::{
 
 use crate::assemble::{Assembler, Limits, Sealed, Work};
 use crate::fold_tests::{Change, append, schema};
+use crate::policy::{Policy, SchemaPolicies};
 use crate::settings::Settings;
 
 const T: TableIndex = TableIndex(0);
@@ -254,4 +255,34 @@ fn memory_is_counted_until_rows_are_encoded() {
     assert!(assembler.has_room() && assembler.has_room_for(2 * row));
     assembler.commit(at(11), 0);
     assert_eq!(shape(&assembler.seal()), (at(0), at(11), vec![]));
+}
+
+/// Rows that went are kept where that is asked for, and from then on what is inserted may be there.
+#[test]
+fn what_is_ignored_is_remembered_by_the_schema() {
+    let schema_changes = SchemaPolicies { drop_partition: Policy::Ignore, ..SchemaPolicies::default() };
+    let settings = Settings { schema_changes, ..Settings::default() };
+    let limits = Limits { rows: 100, bytes: usize::MAX };
+    let mut assembler = Assembler::new(at(0), vec![(schema(), Some(at(0)))], limits, &settings);
+    let name = schema().table.clone();
+    begin(&mut assembler, 10);
+    insert(&mut assembler, T, 1);
+    assembler.commit(at(11), 0);
+    begin(&mut assembler, 20);
+    assembler.stop(T, StopReason::rows_gone(&name, "a partition was dropped"));
+    assert!(assembler.schema_of(T).is_some_and(|schema| schema.keeps_gone));
+    // A source that knows nothing of it changes nothing of it.
+    let swapped = Arc::new(TableSchema { swaps: 1, ..(*schema()).clone() });
+    assembler.schema(T, SchemaChange { schema: swapped, existing_rows: None });
+    assert!(assembler.schema_of(T).is_some_and(|schema| schema.keeps_gone && schema.swaps == 1));
+    insert(&mut assembler, T, 2);
+    assembler.commit(at(21), 0);
+    assert!(matches!(assembler.next_ready(), Some(Work::Ignored(T, _))));
+    let Some(Work::Seal(sealed)) = assembler.next_ready() else { panic!("first what came before") };
+    assert_eq!(shape(&sealed), (at(0), at(11), vec![(0, 1)]));
+    assert_eq!(shape(&assembler.seal()), (at(11), at(21), vec![(0, 1)]));
+    // Any other reason stops it.
+    begin(&mut assembler, 30);
+    assembler.stop(T, StopReason::rows_unknown(&name, "a partition was exchanged"));
+    assert!(!assembler.wants(T));
 }

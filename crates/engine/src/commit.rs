@@ -384,7 +384,7 @@ impl Committer<'_> {
         let delay = if reason.state == StopReason::DROPPED { MADE_ANEW } else { Duration::ZERO };
         // Of a table that could not be loaded the reason says more, and what keeps history is read again on request only.
         let streams = entry.standing == Standing::Streaming && !entry.schema.keeps_history();
-        let reason = if streams { self.settings.schema_changes.instead_of(reason) } else { reason };
+        let reason = if streams { self.settings.policies(&entry.name).instead_of(reason) } else { reason };
         entry.reshaped = None;
         let mut deltas = entry.take_files();
         deltas.extend(entry.loaded.take());

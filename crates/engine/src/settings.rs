@@ -1,6 +1,6 @@
 //! What a pipeline is told at its start.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use calve_core::{TableName, ValueRules};
@@ -26,14 +26,23 @@ pub struct Settings {
     pub commit_parallelism: usize,
     /// While nothing of these tables changes, the position moves at most this often.
     pub idle_interval: Duration,
-    /// What becomes of tables that are altered on the source.
+    /// What becomes of tables that are altered on the source,
     pub schema_changes: SchemaPolicies,
+    /// and of those that have policies of their own.
+    pub schema_changes_of: BTreeMap<TableName, SchemaPolicies>,
     /// A table that is read again by itself twice in a row waits so long between.
     pub reload_pause: Duration,
     /// What was chosen for the values of tables.
     pub values: ValueRules,
     /// Mistakes on purpose, for tests that must notice them.
     pub rules: Rules,
+}
+
+impl Settings {
+    /// What becomes of the table where it is altered.
+    pub(crate) fn policies(&self, table: &TableName) -> SchemaPolicies {
+        self.schema_changes_of.get(table).copied().unwrap_or(self.schema_changes)
+    }
 }
 
 impl Default for Settings {
@@ -48,6 +57,7 @@ impl Default for Settings {
             commit_parallelism: 8,
             idle_interval: Duration::from_secs(10),
             schema_changes: SchemaPolicies::default(),
+            schema_changes_of: BTreeMap::new(),
             reload_pause: Duration::from_mins(1),
             values: ValueRules::default(),
             rules: Rules::default(),

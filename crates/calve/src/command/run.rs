@@ -124,6 +124,7 @@ fn engine_settings(settings: &Settings, targets: &Targets, mode: &Mode) -> calve
         commit_parallelism: settings.commit_parallelism,
         idle_interval: settings.checkpoint.idle_interval,
         schema_changes: settings.schema_changes,
+        schema_changes_of: targets.keys().map(|table| (table.clone(), settings.policies(table))).collect(),
         values: settings.tables.rules(),
         rules: rules(),
         ..calve_engine::Settings::default()

@@ -114,6 +114,7 @@ pub(super) const TABLE_FIELDS: &[&str] = &[
     "partition",
     "sort",
     "files",
+    "schema_changes",
 ];
 
 /// Those of them that list names of columns.

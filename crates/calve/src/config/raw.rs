@@ -45,6 +45,8 @@ pub(crate) struct TableEntry {
     pub(crate) columns: BTreeMap<String, ColumnEntry>,
     /// How rows lie in the lake: `partition`, `sort`, and the fields of `files` as `files.target_size`.
     pub(crate) layout: BTreeMap<String, Given>,
+    /// What becomes of the tables where they are altered, by kind.
+    pub(crate) schema_changes: BTreeMap<String, Given>,
     /// It says how tables are replicated that entries after it name, and names none itself.
     pub(crate) only_says_how: bool,
 }
@@ -64,6 +66,7 @@ impl TableEntry {
             column_lists: BTreeMap::new(),
             columns: BTreeMap::new(),
             layout: BTreeMap::new(),
+            schema_changes: BTreeMap::new(),
             only_says_how: false,
         }
     }
@@ -86,6 +89,9 @@ impl TableEntry {
         }
         if !self.layout.is_empty() {
             record.insert("layout".to_owned(), Json::Object(self.layout.iter().map(field).collect()));
+        }
+        if !self.schema_changes.is_empty() {
+            record.insert("schema_changes".to_owned(), Json::Object(self.schema_changes.iter().map(field).collect()));
         }
         for (key, names) in &self.column_lists {
             record.insert(key.clone(), names.iter().map(|given| Json::String(given.text.clone())).collect());
@@ -125,6 +131,7 @@ impl TableEntry {
             column_lists: option::COLUMN_LISTS.into_iter().filter_map(listed).collect(),
             columns: value.get("columns").and_then(Json::as_object).into_iter().flatten().map(column).collect(),
             layout: value.get("layout").map(fields).unwrap_or_default(),
+            schema_changes: value.get("schema_changes").map(fields).unwrap_or_default(),
             only_says_how: value.get("only_says_how").is_some(),
         })
     }
@@ -306,7 +313,7 @@ impl Layer<'_> {
     fn table_with_fields(&mut self, line: usize, entries: Vec<(Key, Node)>) -> Option<TableEntry> {
         let (mut columns, mut column_lists) = (BTreeMap::new(), BTreeMap::new());
         let mut others = Vec::with_capacity(entries.len());
-        let mut layout = BTreeMap::new();
+        let (mut layout, mut schema_changes) = (BTreeMap::new(), BTreeMap::new());
         for (key, node) in entries {
             match node.value {
                 Value::Mapping(entries) if key.name == "files" => {
@@ -315,6 +322,14 @@ impl Layer<'_> {
                 }
                 _ if key.name == "files" => {
                     self.problem(node.line, format!("'files' takes fields: {}", option::FILE_FIELDS.join(", ")));
+                }
+                Value::Mapping(entries) if key.name == "schema_changes" => {
+                    let known = option::names_in(Some("schema_changes"));
+                    schema_changes = self.fields("schema_changes of a table", &known, entries);
+                }
+                _ if key.name == "schema_changes" => {
+                    let known = option::names_in(Some("schema_changes")).join(", ");
+                    self.problem(node.line, format!("'schema_changes' takes options of its own: {known}"));
                 }
                 Value::Mapping(named) if key.name == "columns" => {
                     for (column, node) in named {
@@ -356,6 +371,7 @@ impl Layer<'_> {
             column_lists,
             columns,
             layout,
+            schema_changes,
             only_says_how: false,
         })
     }

@@ -3,21 +3,51 @@
 use calve_engine::{Policy, SchemaPolicies};
 
 use super::option::nearest;
+use super::raw::TableEntry;
 use super::reader::Reader;
+
+/// An option of the section.
+struct PolicyOption {
+    key: &'static str,
+    parse: fn(&str) -> std::result::Result<Policy, String>,
+    of: fn(&mut SchemaPolicies) -> &mut Policy,
+}
+
+const OPTIONS: [PolicyOption; 8] = [
+    PolicyOption { key: "schema_changes.add_column", parse: policy, of: |all| &mut all.add_column },
+    PolicyOption { key: "schema_changes.drop_column", parse: policy, of: |all| &mut all.drop_column },
+    PolicyOption { key: "schema_changes.rename_column", parse: policy, of: |all| &mut all.rename_column },
+    PolicyOption { key: "schema_changes.widen_type", parse: policy, of: |all| &mut all.widen_type },
+    PolicyOption { key: "schema_changes.drop_not_null", parse: policy, of: |all| &mut all.drop_not_null },
+    PolicyOption { key: "schema_changes.drop_partition", parse: of_partitions, of: |all| &mut all.drop_partition },
+    PolicyOption { key: "schema_changes.swap", parse: policy, of: |all| &mut all.swap },
+    PolicyOption { key: "schema_changes.otherwise", parse: of_the_rest, of: |all| &mut all.otherwise },
+];
 
 /// Every option of the section; those that are not given are as the engine has them.
 pub(super) fn read(reader: &mut Reader<'_>) -> SchemaPolicies {
-    let default = SchemaPolicies::default();
-    SchemaPolicies {
-        add_column: reader.value_or("schema_changes.add_column", default.add_column, policy),
-        drop_column: reader.value_or("schema_changes.drop_column", default.drop_column, policy),
-        rename_column: reader.value_or("schema_changes.rename_column", default.rename_column, policy),
-        widen_type: reader.value_or("schema_changes.widen_type", default.widen_type, policy),
-        drop_not_null: reader.value_or("schema_changes.drop_not_null", default.drop_not_null, policy),
-        drop_partition: reader.value_or("schema_changes.drop_partition", default.drop_partition, of_partitions),
-        swap: reader.value_or("schema_changes.swap", default.swap, policy),
-        otherwise: reader.value_or("schema_changes.otherwise", default.otherwise, of_the_rest),
+    let mut policies = SchemaPolicies::default();
+    for option in OPTIONS {
+        if let Some(policy) = reader.value(option.key, option.parse) {
+            *(option.of)(&mut policies) = policy;
+        }
     }
+    policies
+}
+
+/// What an entry of `tables` has of its own, over those of all tables. None where that is nothing.
+pub(super) fn of_entry(reader: &mut Reader<'_>, entry: &TableEntry, all: SchemaPolicies) -> Option<SchemaPolicies> {
+    let mut policies = all;
+    for option in OPTIONS {
+        let Some(given) = option.key.split_once('.').and_then(|(_, name)| entry.schema_changes.get(name)) else {
+            continue;
+        };
+        match (option.parse)(&given.text) {
+            Ok(policy) => *(option.of)(&mut policies) = policy,
+            Err(what) => reader.refuse(option.key, given, &what),
+        }
+    }
+    (!entry.schema_changes.is_empty()).then_some(policies)
 }
 
 fn policy(text: &str) -> std::result::Result<Policy, String> {
@@ -41,13 +71,94 @@ fn of_the_rest(text: &str) -> std::result::Result<Policy, String> {
 }
 
 fn one_of(text: &str, policies: &[Policy]) -> std::result::Result<Policy, String> {
-    let words: Vec<&str> = policies.iter().map(|policy| policy.word()).collect();
     if let Some(policy) = policies.iter().find(|policy| policy.word() == text) {
         return Ok(*policy);
     }
+    if text == Policy::Ignore.word() {
+        return Err(
+            "what is ignored would have the lake's rows differ from the source's by more than is said; leave it out"
+                .to_owned(),
+        );
+    }
+    let words: Vec<&str> = policies.iter().map(|policy| policy.word()).collect();
     Err(match (nearest(text, words.iter().copied()), words.split_last()) {
         (Some(meant), _) => format!("'{text}' is no policy; did you mean '{meant}'?"),
         (None, Some((last, others))) => format!("'{text}' is no policy; use {} or {last}", others.join(", ")),
         (None, None) => format!("'{text}' is no policy"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use calve_core::TableName;
+    use calve_engine::Policy;
+
+    use crate::config::problem::Problems;
+    use crate::config::raw::Raw;
+    use crate::config::{Settings, yaml};
+
+    const TABLES: &str = "
+into: l
+name: n
+schema_changes: {otherwise: reload, add_column: stop}
+tables:
+  - shop.plain
+  - name: shop.own
+    schema_changes: {add_column: apply, drop_partition: ignore}
+  - name: shop.*
+    schema_changes: {swap: stop}
+";
+
+    fn read(yaml: &str) -> (Settings, Raw, Vec<String>) {
+        let mut problems = Problems::default();
+        let raw = Raw::from_yaml(yaml::parse(yaml).unwrap(), &|_| None, &mut problems);
+        let settings = Settings::read(raw.clone(), None, &mut problems);
+        (settings, raw, problems.lines())
+    }
+
+    fn check(settings: &Settings) {
+        let policies = |name: &str| settings.policies(&TableName::new("shop", name));
+        let of = |name: &str| {
+            let policies = policies(name);
+            (policies.add_column, policies.drop_partition, policies.swap, policies.otherwise)
+        };
+        assert_eq!(of("plain"), (Policy::Stop, Policy::Stop, Policy::Apply, Policy::Reload));
+        assert_eq!(of("own"), (Policy::Apply, Policy::Ignore, Policy::Apply, Policy::Reload));
+        assert_eq!(of("other"), (Policy::Stop, Policy::Stop, Policy::Stop, Policy::Reload));
+    }
+
+    #[test]
+    fn a_table_may_have_policies_of_its_own() {
+        let (settings, raw, problems) = read(TABLES);
+        assert!(problems.iter().all(|problem| !problem.contains("schema_changes")), "{problems:?}");
+        check(&settings);
+        // What is remembered says the same.
+        let again = Settings::read(Raw::from_record(&raw.to_record()), None, &mut Problems::default());
+        check(&again);
+    }
+
+    #[test]
+    fn what_is_wrong_with_them_is_said() {
+        let (_, _, problems) = read(
+            "
+tables:
+  - name: shop.a
+    schema_changes: {add_column: aply}
+  - name: shop.b
+    schema_changes: {drop_colum: stop}
+  - name: shop.c
+    schema_changes: stop
+  - name: shop.d
+    schema_changes: {widen_type: ignore}
+",
+        );
+        for part in [
+            "did you mean 'apply'?",
+            "did you mean 'drop_column'?",
+            "'schema_changes' takes options",
+            "ignored would have",
+        ] {
+            assert!(problems.iter().any(|problem| problem.contains(part)), "'{part}' is not among {problems:?}");
+        }
+    }
 }

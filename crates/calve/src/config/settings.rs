@@ -42,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) tinyint1_as_boolean: bool,
     /// MySQL: whether zero dates become NULL, or stop their table.
     pub(crate) zero_dates_become_null: bool,
+    /// Of tables that have no policies of their own.
     pub(crate) schema_changes: SchemaPolicies,
     pub(crate) tables: TableSelection,
     /// The directory of the lake.
@@ -153,6 +154,7 @@ pub(crate) struct Selected {
     target: Option<TableName>,
     rules: TableRules,
     files: Files,
+    schema_changes: Option<SchemaPolicies>,
     /// See [`TableEntry::only_says_how`].
     only_says_how: bool,
 }
@@ -182,17 +184,18 @@ impl Settings {
             target_size: reader.value_or("files.target_size", 128 << 20, at_least_a_mebibyte),
             bloom_filters: reader.value_or("files.bloom_filters", BloomFilters::None, layouts::bloom_filters),
         };
+        let schema_changes = schema_changes::read(reader);
         Self {
             server_id: reader.value("server_id", server_id),
             tinyint1_as_boolean: reader.value_or("tinyint1_as_boolean", false, boolean),
             zero_dates_become_null: reader.value_or("on_zero_date", true, on_zero_date),
-            schema_changes: schema_changes::read(reader),
+            schema_changes,
             slot: reader.value_or("slot", derived.clone(), slot_name),
             publication: reader.value_or("publication", derived, not_empty),
             manage_publication: reader.value_or("manage_publication", true, boolean),
             tables: TableSelection {
                 passes_over_copies: matches!(source, Some(Address::MySql(_))),
-                ..read_tables(reader, file, &files)
+                ..read_tables(reader, file, &files, schema_changes)
             },
             warehouse: path(reader, "warehouse", file).unwrap_or_else(|| into.join("warehouse")),
             catalog: read_catalog(reader, file, &into),
@@ -242,6 +245,12 @@ impl Settings {
                 "no source was given; add --source postgres://user@host/database (or mysql://user@host/database)",
             )
         })
+    }
+
+    /// What becomes of a table where it is altered. The first entry that matches it decides.
+    pub(crate) fn policies(&self, table: &TableName) -> SchemaPolicies {
+        let entry = self.tables.include.iter().find(|selected| selected.pattern.matches(table));
+        entry.and_then(|selected| selected.schema_changes).unwrap_or(self.schema_changes)
     }
 
     /// The lake's directory.
@@ -491,7 +500,12 @@ fn slot_name(text: &str) -> std::result::Result<String, String> {
     Err(format!("'{text}' cannot name a replication slot; Postgres allows at most 63 of a-z, 0-9 and _"))
 }
 
-fn read_tables(reader: &mut Reader<'_>, file: Option<&Path>, files: &Files) -> TableSelection {
+fn read_tables(
+    reader: &mut Reader<'_>,
+    file: Option<&Path>,
+    files: &Files,
+    policies: SchemaPolicies,
+) -> TableSelection {
     let mut selection = TableSelection {
         namespace: reader.value("namespace", not_empty),
         common: rules::Common::read(reader, file),
@@ -508,6 +522,7 @@ fn read_tables(reader: &mut Reader<'_>, file: Option<&Path>, files: &Files) -> T
             target,
             rules: TableRules { layout, ..rules },
             files,
+            schema_changes: schema_changes::of_entry(reader, entry, policies),
             only_says_how,
         });
     }

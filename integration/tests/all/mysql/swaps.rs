@@ -327,11 +327,11 @@ fn a_copy_that_may_differ_stops_its_table(server: &Server) -> anyhow::Result<()>
         )
     };
     let mut tables: Vec<&str> = REFUSED.iter().map(|(table, ..)| *table).collect();
-    tables.extend(["before", "reverted", "good"]);
+    tables.extend(["begun_before", "reverted", "good"]);
     let schemas: String = tables.iter().map(|table| schema(table)).collect();
     let mut case = BinlogCase::on(server, "refused", &schemas, &tables)?;
     // One was begun before its table was followed.
-    case.sql.run("create table _before_gho like before; alter table _before_gho add w int")?;
+    case.sql.run("create table _begun_gho like begun_before; alter table _begun_gho add w int")?;
     case.once_and_same(&tables)?;
     let swap = |table: &str, copy: &str| {
         format!(
@@ -345,8 +345,8 @@ fn a_copy_that_may_differ_stops_its_table(server: &Server) -> anyhow::Result<()>
             copies.iter().find(|copy| statements.replace("{t}", table).contains(&format!("create table {copy}")));
         case.sql.run(&swap(table, made.context("a copy is made")?))?;
     }
-    case.sql.run("insert into _before_gho (id, v) select id, v from `before`")?;
-    case.sql.run(&swap("before", "_before_gho"))?;
+    case.sql.run("insert into _begun_gho (id, v) select id, v from begun_before")?;
+    case.sql.run(&swap("begun_before", "_begun_gho"))?;
     // There and back again.
     case.sql.run(
         "create table _reverted_gho like reverted; insert into _reverted_gho select * from reverted;
@@ -358,7 +358,7 @@ fn a_copy_that_may_differ_stops_its_table(server: &Server) -> anyhow::Result<()>
     for (table, _, why) in REFUSED {
         case.stopped(table, &["schema changed", "took its name", "calve reload", why])?;
     }
-    case.stopped("before", &["schema changed", "not a copy"])?;
+    case.stopped("begun_before", &["schema changed", "not a copy"])?;
     case.stopped("reverted", &["schema changed", "not a copy"])?;
     let stopped: Vec<&str> = tables.iter().copied().filter(|table| *table != "good").collect();
     case.reload(&stopped)?;
