@@ -157,7 +157,7 @@ impl Database {
                 Witness::Postgres(Box::new(calve_postgres::TableWitness::open(settings, recorded).await?))
             }
             Self::MySql(settings) => {
-                Witness::MySql(Box::new(calve_mysql::TableWitness::open(settings, &recorded.table).await?))
+                Witness::MySql(Box::new(calve_mysql::TableWitness::open(settings, recorded).await?))
             }
         })
     }

@@ -7,7 +7,7 @@ use calve_core::{Error, ErrorKind, Result, TableName};
 use calve_iceberg::{
     CatalogSettings, DEFAULT_CATALOG_NAME, IcebergLake, LakeSettings, SnapshotRetentionSettings, Target,
 };
-use calve_mysql::{Conversions, MySqlSettings, OnZeroDate, ZeroDates};
+use calve_mysql::{Conversions, Merge, Merges, MySqlSettings, OnZeroDate, ZeroDates};
 use calve_postgres::PostgresSettings;
 use uuid::Uuid;
 
@@ -48,6 +48,11 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
                         OnZeroDate::Error
                     }),
                     rules: settings.tables.rules(),
+                    merges: Merges::new(
+                        settings.tables.merges().into_iter().map(|merging| {
+                            Merge::new(merging.table, merging.origin, merging.pattern, merging.origin_of)
+                        }),
+                    ),
                 },
                 ..defaults
             })
@@ -55,11 +60,26 @@ pub(crate) fn database(settings: &Settings) -> Result<Database> {
     })
 }
 
-/// The selected tables that the source has, and what is wrong with the selection.
-pub(crate) async fn look_for_tables(settings: &Settings) -> Result<(Targets, Vec<String>)> {
+/// What a selection finds in the source.
+pub(crate) struct Found {
+    pub(crate) targets: Targets,
+    /// Of merged tables among these the members.
+    pub(crate) members: BTreeMap<TableName, Vec<TableName>>,
+    /// What is wrong with the selection.
+    pub(crate) wrong: Vec<String>,
+}
+
+/// Looks for the selected tables.
+pub(crate) async fn look_for_tables(settings: &Settings) -> Result<Found> {
     settings.tables.required()?;
     let tables = database(settings)?.list_tables(&settings.tables.named()).await?;
-    Ok(settings.tables.resolve(&tables))
+    let (targets, wrong) = settings.tables.resolve(&tables, &[]);
+    let mut members: BTreeMap<TableName, Vec<TableName>> = BTreeMap::new();
+    for merging in settings.tables.merges().into_iter().filter(|merging| targets.contains_key(&merging.table)) {
+        let of_this = tables.iter().filter(|table| (merging.origin_of)(table).is_some()).cloned();
+        members.insert(merging.table, of_this.collect());
+    }
+    Ok(Found { targets, members, wrong })
 }
 
 /// The selected tables: those that the source has, and those of the last run that it has no longer, which have a state of
@@ -67,9 +87,11 @@ pub(crate) async fn look_for_tables(settings: &Settings) -> Result<(Targets, Vec
 pub(crate) async fn select_tables(settings: &Settings, before: &Targets) -> Result<Targets> {
     settings.tables.required()?;
     let mut tables = database(settings)?.list_tables(&settings.tables.named()).await?;
-    let gone: Vec<_> = before.keys().filter(|table| !tables.contains(table)).cloned().collect();
+    let merged: Vec<TableName> = settings.tables.merges().into_iter().map(|merging| merging.table).collect();
+    let gone = before.keys().filter(|table| !tables.contains(table)).cloned();
+    let (before, gone): (Vec<_>, Vec<_>) = gone.partition(|table| merged.contains(table));
     tables.extend(gone);
-    match settings.tables.resolve(&tables) {
+    match settings.tables.resolve(&tables, &before) {
         (targets, wrong) if wrong.is_empty() => Ok(targets),
         (_, wrong) => Err(Error::new(ErrorKind::Config, wrong.join("; "))),
     }

@@ -17,6 +17,7 @@ mod key_text;
 mod lake;
 mod layout;
 mod layout_text;
+mod merged;
 mod mode;
 mod position;
 mod positions;
@@ -45,6 +46,7 @@ pub use lake::{
     LakeVersion, LoadWriter, Onto, TableCommit, Written,
 };
 pub use layout::{BloomFilters, Layout, PartitionBy, SortBy, Transform};
+pub use merged::{MemberShape, Members};
 pub use mode::{LogEntries, LogOp, Origin, TableMode};
 pub use position::{
     BinlogOffset, BinlogPosition, GtidInterval, GtidPosition, GtidSet, GtidSource, LastGtid, Lsn, MariaDbGtid,

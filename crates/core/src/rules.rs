@@ -171,6 +171,19 @@ impl ValueRules {
         Self { of, told: Arc::clone(&self.told) }
     }
 
+    /// The rules of tables that are merged into one, for each by itself: how rows lie and which are chosen is said of the merged table.
+    #[must_use]
+    pub fn of_members(&self) -> Self {
+        let of = Arc::clone(&self.of);
+        let of = Arc::new(move |table: &TableName| TableRules {
+            layout: Arc::default(),
+            filter: None,
+            of_this_table: false,
+            ..of(table)
+        });
+        Self { of, told: Arc::clone(&self.told) }
+    }
+
     /// What is wrong with the layout that a table of this schema is to have.
     pub fn layout_findings(&self, schema: &TableSchema) -> Vec<Finding> {
         self.table(&schema.table).layout.findings(schema)

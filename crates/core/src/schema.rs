@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde::{Deserialize, Serialize};
 
-use crate::{ColumnUse, Shadow, TableMode};
+use crate::{ColumnUse, Members, Shadow, TableMode};
 
 /// A table of the source, by schema (namespace, database) and name, both exactly as the source stores them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -274,6 +274,10 @@ pub struct TableSchema {
     /// Whether the lake keeps rows that the source has not: they went with partitions, and what is inserted may have their keys.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_gone: bool,
+    /// The tables of the source whose rows these are, where several are merged into this one; each in one place only. Empty: it is a
+    /// table of the source itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Members>,
     /// What the table in the lake holds.
     #[serde(default, skip_serializing_if = "TableMode::is_upsert")]
     pub mode: TableMode,
@@ -302,6 +306,7 @@ impl TableSchema {
             native_id,
             character_set: None,
             left_out: Vec::new(),
+            members: Vec::new(),
             shadow: None,
             swaps: 0,
             keeps_gone: false,
@@ -315,8 +320,8 @@ impl TableSchema {
 
     /// Whether rows of the other schema are rows of this one: at most its partitions are others, or what is known of a copy.
     pub fn has_rows_of(&self, other: &Self) -> bool {
-        let (partitions, shadow) = (self.partitions.clone(), self.shadow.clone());
-        self == other || *self == Self { partitions, shadow, ..other.clone() }
+        let (shadow, partitions) = (self.shadow.clone(), self.partitions.clone());
+        self == other || *self == Self { shadow, partitions, ..other.clone() }
     }
 
     /// The key's columns, in the key's order.

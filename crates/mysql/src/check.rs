@@ -3,6 +3,7 @@
 //! It only looks: nothing is created or changed. A user without rights gets findings, not errors; an error here means that
 //! the server cannot be asked at all.
 
+mod merged;
 mod rights;
 mod server;
 mod tables;
@@ -24,7 +25,9 @@ pub async fn check(settings: &MySqlSettings, tables: &[TableName]) -> Result<Vec
         return Ok(vec![too_old]);
     }
     let mut second = connection::open(&settings.connect).await?;
-    let mut findings = server::check(&mut conn, &mut second, &server, settings, tables).await?;
+    let (tables, mut findings) = merged::check(&mut conn, &server, tables).await?;
+    let tables = tables.as_slice();
+    findings.extend(server::check(&mut conn, &mut second, &server, settings, tables).await?);
     let mut found = Vec::new();
     for table in tables {
         found.push(catalog::read(&mut conn, table).await?);

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use calve_core::{CellRule, TableName, TableSchema, ValueRules};
 
+use crate::merge::Merges;
+
 /// The choices of a pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct Conversions {
@@ -14,6 +16,8 @@ pub struct Conversions {
     pub zero_dates: ZeroDates,
     /// What becomes of other values that the lake cannot hold.
     pub rules: ValueRules,
+    /// Which tables become one.
+    pub merges: Merges,
 }
 
 /// What becomes of a date with a zero in it, such as `0000-00-00` or `2024-02-00`, outside of keys.

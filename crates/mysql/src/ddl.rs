@@ -8,6 +8,7 @@ mod alter;
 mod apply;
 mod change;
 mod conversion;
+mod create;
 mod cursor;
 mod definition;
 mod kind;
@@ -20,6 +21,7 @@ use calve_core::TableName;
 pub(crate) use apply::Session;
 pub(crate) use change::Alteration;
 use change::TableChange;
+pub(crate) use create::{NewTable, tables_named};
 use cursor::Cursor;
 pub(crate) use kind::{StatementKind, Xid, statement_kind};
 

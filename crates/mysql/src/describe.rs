@@ -12,6 +12,7 @@ use calve_core::{Column, Error, ErrorKind, Finding, Result, Severity, TableName,
 use mysql_async::Conn;
 
 use crate::charset;
+use crate::merge::{self, Merge};
 use crate::server::Server;
 use crate::sql::{identifier, literal, qualified};
 use crate::types::{Unsupported, attribute, column};
@@ -27,6 +28,12 @@ const ENGINES: [&str; 2] = ["InnoDB", "ROCKSDB"];
 pub(crate) async fn describe(conn: &mut Conn, server: &Server, table: &TableName) -> Result<Arc<TableSchema>> {
     let found = catalog::read(conn, table).await?.ok_or_else(|| config_error(&missing(table)))?;
     found.schema(server).map_err(|broken| config_error(&broken))
+}
+
+/// The same of a table that others are merged into.
+pub(crate) async fn describe_merged(conn: &mut Conn, server: &Server, merge: &Merge) -> Result<Arc<TableSchema>> {
+    let (schema, _) = merge::describe(conn, server, merge).await?;
+    schema.map_err(|broken| config_error(&broken))
 }
 
 pub(crate) fn missing(table: &TableName) -> Finding {

@@ -9,7 +9,7 @@ use crate::binlog::query::Query;
 use crate::charset::Charset;
 use crate::conversions::Conversions;
 use crate::ddl::shadow::{self, WrittenTable};
-use crate::ddl::{Alteration, DdlEffect, Session, Statement, effects_of};
+use crate::ddl::{Alteration, DdlEffect, NewTable, Session, Statement, effects_of, tables_named};
 use crate::transactions::{by_statement, schema_changed};
 
 /// What becomes of a followed table.
@@ -114,6 +114,7 @@ impl Altered {
 pub(crate) struct Statements {
     flavour: Flavour,
     lower_case_table_names: u8,
+    /// In the order of their indexes.
     followed: Vec<TableName>,
 }
 
@@ -131,16 +132,50 @@ impl Statements {
         a == b || (self.lower_case_table_names != 0 && a.to_lowercase() == b.to_lowercase())
     }
 
+    /// From here on this table too.
+    pub(crate) fn follow(&mut self, table: TableName) {
+        self.followed.push(table);
+    }
+
+    fn statement<'a>(&self, query: &Query<'a>, sql: &'a str) -> Statement<'a> {
+        Statement {
+            flavour: self.flavour,
+            default_db: query.database,
+            sql,
+            sql_mode: query.sql_mode.unwrap_or(0),
+            lower_case_table_names: self.lower_case_table_names,
+        }
+    }
+
+    /// What the statement does to tables that are not followed and that may have to be, in order, and what it makes of one.
+    pub(crate) fn of_others(
+        &self,
+        query: &Query<'_>,
+        may_be: impl Fn(&TableName) -> bool,
+    ) -> (Vec<DdlEffect>, Option<NewTable>) {
+        let sql = text(query);
+        let statement = self.statement(query, &sql);
+        let as_stored = |table: TableName| match self.lower_case_table_names {
+            0 => table,
+            _ => TableName::new(table.schema.to_lowercase(), table.name.to_lowercase()),
+        };
+        let mut others: Vec<TableName> = tables_named(&statement).into_iter().map(as_stored).collect();
+        others.retain(|table| self.find(&table.schema, &table.name).is_none() && may_be(table));
+        if others.is_empty() {
+            return (Vec::new(), None);
+        }
+        others.sort();
+        others.dedup();
+        let effects = effects_of(&statement, &others);
+        let creates = effects.iter().any(|effect| matches!(effect, DdlEffect::Created { .. }));
+        let new = if creates { NewTable::read(&statement) } else { None };
+        (effects, new)
+    }
+
     /// What the statement does to followed tables, and to the copies that are known of them, in order.
     pub(crate) fn effects(&self, query: &Query<'_>, copies: &[(TableIndex, &Shadow)]) -> Vec<(TableIndex, Effect)> {
         let sql = text(query);
-        let statement = Statement {
-            flavour: self.flavour,
-            default_db: query.database,
-            sql: &sql,
-            sql_mode: query.sql_mode.unwrap_or(0),
-            lower_case_table_names: self.lower_case_table_names,
-        };
+        let statement = self.statement(query, &sql);
         let mut effects = Vec::new();
         let mut names = Cow::Borrowed(&self.followed[..]);
         if !copies.is_empty() {
@@ -212,9 +247,8 @@ impl Statements {
             DdlEffect::Copied { table, of, written } => {
                 return Some((self.index(of)?, Effect::Copy(CopyEffect::Made(table.clone(), written.clone()))));
             }
-            DdlEffect::Dropped(table) => (table, CopyEffect::Gone),
             // What is made under its name is another table.
-            DdlEffect::Created { table, if_not_exists: false } => (table, CopyEffect::Gone),
+            DdlEffect::Dropped(table) | DdlEffect::Created { table, if_not_exists: false } => (table, CopyEffect::Gone),
             DdlEffect::Truncated(table) => (table, CopyEffect::Differs("it was emptied while it was built")),
             DdlEffect::RowsGone(table) | DdlEffect::RowsUnknown(table) => {
                 (table, CopyEffect::Differs("rows came into it or went with its partitions"))
@@ -257,13 +291,12 @@ impl Statements {
                 stop(&from, dropped(&from, &format!("the table was renamed to {to}")));
                 stop(&to, schema_changed(&to, format!("table {from} took its name")));
             }
-            // The server did nothing: the table is there, or it was said to be dropped before.
-            DdlEffect::Created { if_not_exists: true, .. } => {}
+            // The server did nothing: the table is there, or it was said to be dropped before. And a copy of a table that is not
+            // followed.
+            DdlEffect::Created { if_not_exists: true, .. } | DdlEffect::Copied { .. } => {}
             DdlEffect::Created { table, .. } => {
                 stop(&table, schema_changed(&table, "the table was dropped and created again".into()));
             }
-            // Of a table that is not followed.
-            DdlEffect::Copied { .. } => {}
             DdlEffect::Altered { alteration, .. } if alteration.changes.is_empty() => {}
             DdlEffect::Altered { table, alteration } => {
                 if let Some(index) = self.index(&table) {

@@ -29,6 +29,7 @@ use crate::config::ConnectConfig;
 use crate::connection;
 use crate::describe::catalog;
 use crate::error::{code, server_error, sql_error};
+use crate::merge;
 use crate::server::{Flavour, Server};
 use cut::{PIECE_ROWS, Range, read_error};
 use locks::Locks;
@@ -56,6 +57,9 @@ pub(crate) trait SnapshotPositions: Send {
     async fn after(&mut self, snapshots: &mut [Conn]) -> Result<Position>;
 }
 
+/// By the names that their rows go by.
+type Tables = BTreeMap<TableName, Vec<Arc<LoadTable>>>;
+
 enum Message {
     Rows(TableName, RowBuffer),
     Done(TableName),
@@ -73,7 +77,8 @@ pub(crate) struct SnapshotReader {
     exact: BTreeMap<TableName, Position>,
     /// Tables that could not be locked: they are what they should be, and not read.
     unread: BTreeMap<TableName, Arc<TableSchema>>,
-    tables: BTreeMap<TableName, Arc<LoadTable>>,
+    /// Of a merged table its members, at least one; of any other itself.
+    tables: Tables,
     /// Tables that are still being read.
     open: usize,
     /// Tables that cannot be read at all, still to be told.
@@ -118,6 +123,14 @@ impl SnapshotReader {
         locks.release().await?;
         if let Some(conn) = connections.first_mut() {
             for table in tables {
+                if let Some(merge) = server.conversions.merges.of(table) {
+                    let found = merge::describe(conn, server, merge).await?;
+                    match LoadTable::of_members(server, merge, found, piece_rows) {
+                        Ok(members) => load.extend(members.into_iter().map(Arc::new)),
+                        Err(reason) => refused.push_back((table.clone(), reason)),
+                    }
+                    continue;
+                }
                 let found = catalog::read(conn, table).await?;
                 match LoadTable::of(server, table, found, piece_rows) {
                     Ok(source) if refused.iter().any(|(refused, _)| refused == table) => {
@@ -141,11 +154,15 @@ impl SnapshotReader {
         let queue = Arc::new(Queue::new(&load));
         let (sender, messages) = mpsc::channel(connections.len());
         let mut workers = JoinSet::new();
-        for conn in connections {
-            workers.spawn(work(conn, Arc::clone(&queue), sender.clone()));
+        let mut tables: Tables = BTreeMap::new();
+        for table in load {
+            tables.entry(table.schema.table.clone()).or_default().push(table);
         }
-        let open = load.len();
-        let tables = load.into_iter().map(|table| (table.schema.table.clone(), table)).collect();
+        let tables = Arc::new(tables);
+        for conn in connections {
+            workers.spawn(work(conn, Arc::clone(&queue), Arc::clone(&tables), sender.clone()));
+        }
+        let (open, tables) = (tables.len(), (*tables).clone());
         Ok(Self { position, settled, exact, unread, tables, open, refused, messages, _workers: workers })
     }
 
@@ -170,12 +187,12 @@ impl LoadReader for SnapshotReader {
     }
 
     fn schema(&self, table: &TableName) -> Option<Arc<TableSchema>> {
-        let read = self.tables.get(table).map(|table| &table.schema);
+        let read = self.tables.get(table).and_then(|tables| tables.first()).map(|table| &table.schema);
         read.or_else(|| self.unread.get(table)).map(Arc::clone)
     }
 
     fn estimated_rows(&self, table: &TableName) -> Option<u64> {
-        self.tables.get(table)?.estimated_rows
+        self.tables.get(table)?.iter().map(|table| table.estimated_rows).sum()
     }
 
     // Cancel-safe: nothing is awaited but the channel's own cancel-safe `recv`, and what it yields is used without a pause.
@@ -235,14 +252,14 @@ async fn release_locks(conn: &mut Conn) -> Result<()> {
 }
 
 /// Does jobs until none is left.
-async fn work(mut conn: Conn, queue: Arc<Queue>, sender: mpsc::Sender<Message>) {
+async fn work(mut conn: Conn, queue: Arc<Queue>, tables: Arc<Tables>, sender: mpsc::Sender<Message>) {
     while let Some(job) = queue.next().await {
         let table = Arc::clone(job.table());
         let name = table.schema.table.clone();
         let end = match do_job(&mut conn, job, &sender).await {
             Ok(brought) => {
                 if queue.finish(&name, brought) {
-                    let stand = names_stand(&mut conn, &table).await;
+                    let stand = names_stand(&mut conn, tables.get(&name).map_or(&[], Vec::as_slice)).await;
                     Some(stand.map_or_else(Message::Failed, |()| Message::Done(name)))
                 } else {
                     None
@@ -295,8 +312,15 @@ async fn do_job(
 
 /// Columns that took one another's names while the table was read have each other's values in some pieces. Whatever else is done
 /// to a table that is read, the server refuses the next piece, or the columns of the pieces are there under their names.
-async fn names_stand(conn: &mut Conn, table: &LoadTable) -> Result<()> {
-    let name = &table.schema.table;
+async fn names_stand(conn: &mut Conn, tables: &[Arc<LoadTable>]) -> Result<()> {
+    for table in tables {
+        names_of_table_stand(conn, table).await?;
+    }
+    Ok(())
+}
+
+async fn names_of_table_stand(conn: &mut Conn, table: &LoadTable) -> Result<()> {
+    let name = &table.name;
     let shown = match conn.query_iter(format!("SELECT * FROM {} LIMIT 0", crate::sql::qualified(name))).await {
         Ok(answer) => {
             let columns = answer.columns_ref().iter().map(|column| column.name_str().into_owned());
@@ -312,7 +336,7 @@ async fn names_stand(conn: &mut Conn, table: &LoadTable) -> Result<()> {
     };
     release_locks(conn).await?;
     let places: Vec<usize> =
-        shown.iter().filter_map(|shown| table.schema.columns.iter().position(|column| column.name == *shown)).collect();
+        shown.iter().filter_map(|shown| table.columns.iter().position(|column| column == shown)).collect();
     if places.is_sorted() {
         return Ok(());
     }
@@ -336,13 +360,13 @@ async fn read(
     range: &Range,
     sender: &mpsc::Sender<Message>,
 ) -> std::result::Result<Vec<RowBuffer>, PieceFault> {
-    let name = &table.schema.table;
+    let (name, merged) = (&table.name, &table.schema.table);
     let failed = |error: mysql_async::Error| match server_error(&error).map(|server| server.code) {
         Some(code::TABLE_ACCESS_DENIED | code::COLUMN_ACCESS_DENIED) => PieceFault::Stop(StopReason {
             state: "no permission".into(),
             detail: format!("the user may not read table {name}"),
             remedy: format!(
-                "GRANT SELECT ON {} to the user; then run `calve reload {name}`",
+                "GRANT SELECT ON {} to the user; then run `calve reload {merged}`",
                 crate::sql::qualified(name)
             ),
         }),
@@ -373,7 +397,7 @@ async fn read(
             held_bytes += std::mem::take(&mut bytes);
         }
         if held_bytes >= HELD_BYTES {
-            send(std::mem::take(&mut held), name, sender).await;
+            send(std::mem::take(&mut held), merged, sender).await;
             held_bytes = 0;
         }
     }

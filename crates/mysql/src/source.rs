@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use calve_core::{
     BinlogOffset, BinlogPosition, ChangeSink, ChangeSource, DurablePosition, Error, ErrorKind, GtidPosition, LastGtid,
-    LoadReader, LogState, MariaDbPoint, MariaDbPosition, Position, Result, SourceIdentity, SourceTable, TableName,
-    TableSchema,
+    LoadReader, LogState, MariaDbPoint, MariaDbPosition, Position, Result, SourceIdentity, SourceTable, TableIndex,
+    TableName, TableSchema,
 };
 use calve_spool::Spools;
 use mysql_async::Conn;
@@ -19,6 +19,7 @@ use crate::connection;
 use crate::describe;
 use crate::identity::{self, LogIdentity, LogReach};
 use crate::load::SnapshotReader;
+use crate::merge;
 use crate::server::{self, Server};
 use crate::settings::MySqlSettings;
 use crate::snapshot_place::SnapshotPlace;
@@ -172,7 +173,10 @@ impl ChangeSource for MySqlSource {
 
     async fn describe(&mut self, table: &TableName) -> Result<Arc<TableSchema>> {
         let server = self.server()?.clone();
-        describe::describe(self.conn().await?, &server, table).await
+        match server.conversions.merges.of(table) {
+            None => describe::describe(self.conn().await?, &server, table).await,
+            Some(merge) => describe::describe_merged(self.conn().await?, &server, merge).await,
+        }
     }
 
     async fn start(&mut self, from: &Position, tables: &[SourceTable]) -> Result<()> {
@@ -207,6 +211,11 @@ impl ChangeSource for MySqlSource {
         .with_settings(&self.settings);
         if let Some(at) = from.binlog_offset().filter(|_| is_known) {
             transactions.know_place(at.clone());
+        }
+        let unknown = self.unknown_members(tables).await?;
+        if !unknown.is_empty() {
+            let end = server::binlog_end(self.conn().await?, &server).await?;
+            transactions.await_members(&unknown, end);
         }
         self.stream = Some(Stream::new(self.settings.clone(), reader, transactions));
         Ok(())
@@ -244,6 +253,20 @@ impl ChangeSource for MySqlSource {
 }
 
 impl MySqlSource {
+    /// Tables that are there and belong to merged ones that do not know of them. They were made since, or they were there and are asked
+    /// for since.
+    async fn unknown_members(&mut self, tables: &[SourceTable]) -> Result<Vec<(TableIndex, TableName)>> {
+        let merges = self.settings.conversions.merges.clone();
+        let mut unknown = Vec::new();
+        for (index, table) in tables.iter().enumerate() {
+            let Some(merge) = merges.of(&table.name) else { continue };
+            let there = merge::members(self.conn().await?, merge).await?;
+            let unknown_ones = there.into_iter().filter(|member| table.schema.member(member).is_none());
+            unknown.extend(unknown_ones.map(|member| (TableIndex(index), member)));
+        }
+        Ok(unknown)
+    }
+
     /// The last transaction is sent again and compared, unless the log does not hold it any more.
     fn last_to_compare(&self, from: &Position) -> Option<LastGtid> {
         let Position::MySql(at) = from else { return None };

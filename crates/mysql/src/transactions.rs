@@ -6,6 +6,7 @@
 //! its COMMIT on, which is a transaction of its own with no rows in it.
 
 mod copies;
+mod members;
 mod survival;
 mod xa;
 
@@ -33,6 +34,7 @@ use crate::effects::{Altered, Effect, Statements};
 use crate::place::{Place, TransactionGtid, TransactionName};
 use crate::settings::MySqlSettings;
 
+use members::Merged;
 pub(crate) use xa::Prepared;
 use xa::Undecided;
 
@@ -84,6 +86,7 @@ pub(crate) struct Transactions {
     tables: Vec<SourceTable>,
     indexes: HashMap<TableName, TableIndex>,
     statements: Statements,
+    merged: Merged,
     /// Tables whose load began while the stream went on, and up to where the log may hold what their description shows already.
     settling: HashMap<TableIndex, BinlogOffset>,
     /// By table id, each with the bytes it was made from.
@@ -114,12 +117,13 @@ impl Transactions {
     ) -> Result<Self> {
         let indexes: HashMap<_, _> =
             tables.iter().enumerate().map(|(index, table)| (table.name.clone(), TableIndex(index))).collect();
-        let names = tables.iter().map(|table| table.name.clone()).collect();
+        let merged = Merged::of(tables);
         Ok(Self {
             flavour,
             tables: tables.to_vec(),
             indexes,
-            statements: Statements::new(flavour, lower_case_table_names, names),
+            statements: Statements::new(flavour, lower_case_table_names, merged.followed(tables)),
+            merged,
             settling: HashMap::new(),
             maps: HashMap::new(),
             place: Place::new(start)?,
@@ -143,7 +147,8 @@ impl Transactions {
                 table.schema = Arc::new(loosened);
             }
         }
-        Self { tables, conversions, checkpoint_bytes: settings.checkpoint_bytes, ..self }
+        let merged = self.merged.by(&conversions.merges, &tables);
+        Self { tables, conversions, merged, checkpoint_bytes: settings.checkpoint_bytes, ..self }
     }
 
     /// See [`Place::know`].
@@ -177,6 +182,7 @@ impl Transactions {
             tables: self.tables.clone(),
             indexes: self.indexes.clone(),
             statements: self.statements.clone(),
+            merged: self.merged.clone(),
             settling: HashMap::new(),
             maps: HashMap::new(),
             place: Place::new(from)?,
@@ -212,6 +218,7 @@ impl Transactions {
         }
         self.inner(header, body, sink)?;
         self.give_up_gone();
+        self.stop_unlike(sink);
         Ok(())
     }
 
@@ -428,6 +435,10 @@ impl Transactions {
         let (covered, announces) = (self.present().covered, self.present().announces);
         if !covered && !announces {
             for (table, effect) in self.statements.effects(query, &copies::known(&self.tables)) {
+                if let Some((table, member)) = self.merged.member(table) {
+                    self.member_changed(table, &member, effect, sink)?;
+                    continue;
+                }
                 match effect {
                     Effect::Truncate => {
                         if let Some(buffer) = self.wanted(table, sink) {
@@ -440,6 +451,7 @@ impl Transactions {
                     Effect::Stop(reason) => self.stop_wanted(table, sink, |_| reason)?,
                 }
             }
+            self.others_changed(query, sink)?;
         }
         let starts = query.sql.trim_ascii_end().ends_with(b"START TRANSACTION");
         let current = self.present();
@@ -447,27 +459,41 @@ impl Transactions {
         if current.open { Ok(()) } else { self.commit(sink) }
     }
 
-    /// Moves the table's schema on, where the sink wants what the present transaction does to it: a table that is ahead has it.
     fn alter(&mut self, table: TableIndex, altered: &Altered, sink: &mut dyn ChangeSink) -> Result<()> {
         let Some(schema) = self.tables.get(table.0).map(|source| Arc::clone(&source.schema)) else { return Ok(()) };
         let changed = altered.apply(self.flavour, &self.conversions, &schema);
+        self.change(table, changed, || altered.while_read(&schema.table), sink).map(|_| ())
+    }
+
+    /// Moves the table's schema on, where the sink wants what the present transaction does to it: a table that is ahead has it. True
+    /// where it was moved. `while_read` is what it means before all of the table was read.
+    fn change(
+        &mut self,
+        table: TableIndex,
+        changed: std::result::Result<Option<SchemaChange>, StopReason>,
+        while_read: impl FnOnce() -> StopReason,
+        sink: &mut dyn ChangeSink,
+    ) -> Result<bool> {
         if changed == Ok(None) {
-            return Ok(());
+            return Ok(false);
         }
         self.begin_in_sink(sink)?;
         if !sink.wants(table) {
-            return Ok(());
+            return Ok(false);
         }
         if self.is_settling(table) {
-            sink.stop(table, altered.while_read(&schema.table));
-            return Ok(());
+            sink.stop(table, while_read());
+            return Ok(false);
         }
         match changed {
             Ok(None) => {}
-            Ok(Some(change)) => self.move_on(table, change, sink),
+            Ok(Some(change)) => {
+                self.move_on(table, change, sink);
+                return Ok(true);
+            }
             Err(reason) => sink.stop(table, reason),
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Whether who described the table for its load may have seen what comes now.
@@ -541,6 +567,10 @@ impl Transactions {
     }
 
     fn table_map(&mut self, map: &TableMap<'_>, body: &[u8]) {
+        if let Some(mapped) = self.member_map(map) {
+            self.maps.insert(map.id, (body.to_vec(), mapped));
+            return;
+        }
         let index = self.statements.find(map.database, map.table).and_then(|name| self.indexes.get(name)).copied();
         let mapped = match index {
             None => Mapped::Other(TableName::new(map.database, map.table)),

@@ -32,8 +32,14 @@ pub struct WitnessedChanges {
 }
 
 impl TableWitness {
-    /// Starts reading the table as it is now.
-    pub async fn open(settings: &MySqlSettings, table: &TableName) -> Result<Self> {
+    /// Starts reading the table as it is now. Columns that some member of a merged table has [lost](TableSchema::lost_columns) by what
+    /// is `recorded` are passed over: those of its rows that were there have values in them in the lake.
+    pub async fn open(settings: &MySqlSettings, recorded: &TableSchema) -> Result<Self> {
+        let table = &recorded.table;
+        let mut settings = settings.clone();
+        let lost: Vec<String> = recorded.lost_columns().map(|(column, _)| column.to_owned()).collect();
+        settings.conversions.merges = settings.conversions.merges.without(table, &lost);
+        let settings = &settings;
         let mut conn = connection::open(&settings.connect).await?;
         let mut server = read_server(&mut conn, settings).await?;
         server.conversions.rules = server.conversions.rules.without_layouts();

@@ -68,6 +68,7 @@ impl Relation {
         let of_table = rules.table(&self.table);
         let schema = TableSchema {
             left_out: self.left_out.clone(),
+            members: Vec::new(),
             mode,
             partitions: self.partitions.clone().map(|known| Partitions { known, emptied_by: None }),
             ..TableSchema::new(

@@ -207,15 +207,14 @@ impl Watched {
             let emptied_by = present.changed_by;
             let told = self.emptied_by == Some(emptied_by);
             let doubt = |reason| Doubt { table: table.clone(), emptied_by, due, reason };
+            // The first file of a table is called like it. This one was emptied since, alone or with the whole table: then everything
+            // that was in it before is of no matter.
+            let is_emptied = present.partition.file != present.partition.native_id;
             match known(present) {
-                // The first file of a table is called like it. This one was emptied since, alone or with the whole table: then
-                // everything that was in it before is of no matter.
-                None if present.partition.file != present.partition.native_id => {
-                    if !told {
-                        let what = "was truncated before calve saw it";
-                        let detail = format!("partition {} came and {what}", present.name);
-                        findings.doubts.push(doubt(StopReason::rows_unknown(table, detail)));
-                    }
+                None if is_emptied && told => {}
+                None if is_emptied => {
+                    let detail = format!("partition {} came and was truncated before calve saw it", present.name);
+                    findings.doubts.push(doubt(StopReason::rows_unknown(table, detail)));
                 }
                 None if self.came_with_rows(client, present, now, &known).await? => {
                     let detail = format!(

@@ -7,10 +7,10 @@ use calve_core::{Error, ErrorKind, Finding, Result, Severity, TableName};
 use crate::config::Settings;
 use crate::ending::Ending;
 use crate::show;
-use crate::wiring::{self, Targets};
+use crate::wiring::{self, Found, Targets};
 
 pub(crate) async fn check(settings: Settings) -> Result<Ending> {
-    let (targets, wrong) = wiring::look_for_tables(&settings).await?;
+    let Found { targets, members, wrong } = wiring::look_for_tables(&settings).await?;
     let selection = wrong.into_iter().map(|what| Finding {
         severity: Severity::Error,
         what,
@@ -22,6 +22,10 @@ pub(crate) async fn check(settings: Settings) -> Result<Ending> {
     findings.sort_by_key(|finding| finding.severity != Severity::Error);
     for finding in &findings {
         show::line(&block(finding));
+    }
+    for (table, members) in &members {
+        let names: Vec<String> = members.iter().map(ToString::to_string).collect();
+        show::line(&format!("{table} is merged of {} tables: {}", names.len(), names.join(", ")));
     }
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     let warnings = findings.len() - errors;

@@ -7,6 +7,7 @@ mod address;
 mod interpolate;
 mod layouts;
 mod memory;
+mod merges;
 mod option;
 mod pattern;
 mod problem;

@@ -104,6 +104,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
 pub(super) const TABLE_FIELDS: &[&str] = &[
     "name",
     "as",
+    "merge",
+    "origin",
     "on_unrepresentable",
     "mode",
     "preimages",

@@ -36,6 +36,14 @@ impl TablePattern {
     }
 }
 
+impl TablePattern {
+    /// Whether tables that match may differ in their schemas, and in their names.
+    pub(crate) fn leaves_open(&self) -> (bool, bool) {
+        let open = |part: &Part| matches!(part, Part::Like(_));
+        (open(&self.schema), open(&self.name))
+    }
+}
+
 impl FromStr for TablePattern {
     type Err = String;
 

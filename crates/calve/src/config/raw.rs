@@ -31,6 +31,9 @@ pub(crate) struct TableEntry {
     pub(crate) pattern: Given,
     /// The table in the lake, where the entry names one.
     pub(crate) target: Option<Given>,
+    /// What the tables become together, and its column that says where a row comes from.
+    pub(crate) merge: Option<Given>,
+    pub(crate) origin: Option<Given>,
     /// What becomes of values that the lake cannot hold.
     pub(crate) on_unrepresentable: Option<Given>,
     /// What the tables in the lake hold.
@@ -59,6 +62,8 @@ impl TableEntry {
         Self {
             pattern,
             target: None,
+            merge: None,
+            origin: None,
             on_unrepresentable: None,
             mode: None,
             preimages: None,
@@ -75,6 +80,8 @@ impl TableEntry {
         let mut record = Map::from_iter([("name".to_owned(), Json::String(self.pattern.text.clone()))]);
         let fields = [
             ("as", &self.target),
+            ("merge", &self.merge),
+            ("origin", &self.origin),
             ("on_unrepresentable", &self.on_unrepresentable),
             ("mode", &self.mode),
             ("preimages", &self.preimages),
@@ -124,6 +131,8 @@ impl TableEntry {
         Some(Self {
             pattern: field(value, "name")?,
             target: field(value, "as"),
+            merge: field(value, "merge"),
+            origin: field(value, "origin"),
             on_unrepresentable: field(value, "on_unrepresentable"),
             mode: field(value, "mode"),
             preimages: field(value, "preimages"),
@@ -358,12 +367,15 @@ impl Layer<'_> {
             return None;
         };
         let (target, on_unrepresentable) = (fields.remove("as"), fields.remove("on_unrepresentable"));
+        let (merge, origin) = (fields.remove("merge"), fields.remove("origin"));
         let (mode, preimages) = (fields.remove("mode"), fields.remove("preimages"));
         layout.extend(["partition", "sort"].into_iter().filter_map(|key| fields.remove_entry(key)));
         let filter = fields.remove("where");
         Some(TableEntry {
             pattern,
             target,
+            merge,
+            origin,
             on_unrepresentable,
             mode,
             preimages,

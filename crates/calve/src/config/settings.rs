@@ -11,6 +11,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::layouts;
 use super::memory::{self, Memory};
+use super::merges::{self, MergeInto};
 use super::pattern::TablePattern;
 use super::problem::Problems;
 use super::raw::{Given, Raw, TableEntry};
@@ -152,11 +153,19 @@ pub(crate) struct Selected {
     pub(crate) pattern: TablePattern,
     /// The table in the lake, where the entry names one.
     target: Option<TableName>,
+    pub(super) merge: Option<MergeInto>,
     rules: TableRules,
     files: Files,
     schema_changes: Option<SchemaPolicies>,
     /// See [`TableEntry::only_says_how`].
-    only_says_how: bool,
+    pub(super) only_says_how: bool,
+}
+
+impl Selected {
+    /// Whether it says what this merged table is made of.
+    fn makes(&self, table: &TableName) -> bool {
+        self.merge.as_ref().is_some_and(|merge| merge.table == *table)
+    }
 }
 
 impl Settings {
@@ -247,10 +256,11 @@ impl Settings {
         })
     }
 
-    /// What becomes of a table where it is altered. The first entry that matches it decides.
+    /// What becomes of a table where it is altered.
     pub(crate) fn policies(&self, table: &TableName) -> SchemaPolicies {
-        let entry = self.tables.include.iter().find(|selected| selected.pattern.matches(table));
-        entry.and_then(|selected| selected.schema_changes).unwrap_or(self.schema_changes)
+        entry_of(&self.tables.include, table)
+            .and_then(|selected| selected.schema_changes)
+            .unwrap_or(self.schema_changes)
     }
 
     /// The lake's directory.
@@ -289,19 +299,32 @@ impl TableSelection {
         Ok(())
     }
 
-    /// The name in the lake of a table, if it is selected. The first entry that matches decides.
+    /// The name in the lake of a table, if it is selected. The first entry that matches decides. Of tables that are merged the one that
+    /// they make is selected.
     pub(crate) fn target(&self, table: &TableName) -> Option<TableName> {
+        let naming = || self.include.iter().filter(|selected| !selected.only_says_how);
+        if self.is_merged(table) {
+            let names = |selected: &Selected| selected.makes(table) || selected.pattern.matches(table);
+            return naming().any(names).then(|| table.clone());
+        }
+        if self.merged(table).is_some() {
+            return None;
+        }
         if self.exclude.iter().any(|pattern| pattern.matches(table)) {
             return None;
         }
-        let names = |selected: &&Selected| !selected.only_says_how && selected.pattern.matches(table);
-        let selected = self.include.iter().find(names)?;
+        let selected = naming().find(|selected| selected.pattern.matches(table))?;
         Some(
             selected
                 .target
                 .clone()
                 .unwrap_or_else(|| TableName::new(self.namespace.as_ref().unwrap_or(&table.schema), &table.name)),
         )
+    }
+
+    /// Whether tables are merged into one of this name.
+    fn is_merged(&self, table: &TableName) -> bool {
+        self.include.iter().any(|selected| selected.makes(table))
     }
 
     /// Tables that are selected by their very name.
@@ -313,7 +336,8 @@ impl TableSelection {
     /// What was chosen for the values of each table. As for its name, the first entry that matches decides.
     pub(crate) fn rules(&self) -> ValueRules {
         let (include, others) = (self.include.clone(), self.common.rules());
-        ValueRules::new(move |table| match include.iter().find(|selected| selected.pattern.matches(table)) {
+        ValueRules::new(move |table| match entry_of(&include, table) {
+            Some(selected) if selected.makes(table) => TableRules { of_this_table: true, ..selected.rules.clone() },
             Some(selected) => selected.rules.clone(),
             None => others.clone(),
         })
@@ -321,7 +345,7 @@ impl TableSelection {
 
     /// How a table is to lie in the lake; `all` is what is said of the files of all tables.
     pub(crate) fn layout(&self, table: &TableName, all: &Files) -> (Arc<Layout>, Files) {
-        if let Some(selected) = self.include.iter().find(|selected| selected.pattern.matches(table)) {
+        if let Some(selected) = entry_of(&self.include, table) {
             return (Arc::clone(&selected.rules.layout), selected.files.clone());
         }
         let layout = Layout { bloom_filters: all.bloom_filters.clone(), ..Layout::default() };
@@ -329,18 +353,37 @@ impl TableSelection {
     }
 
     /// Every selected one of `tables` with its target, and what is wrong with the selection: two tables of one target, an
-    /// entry that matches nothing.
-    pub(crate) fn resolve(&self, tables: &[TableName]) -> (BTreeMap<TableName, TableName>, Vec<String>) {
+    /// entry that matches nothing. Merged tables that were there `before` need no members any more.
+    pub(crate) fn resolve(
+        &self,
+        tables: &[TableName],
+        before: &[TableName],
+    ) -> (BTreeMap<TableName, TableName>, Vec<String>) {
         let mut wrong = Vec::new();
-        for Selected { pattern, .. } in self.include.iter().filter(|selected| !selected.only_says_how) {
-            if !tables.iter().any(|table| pattern.matches(table)) {
+        for selected in self.include.iter().filter(|selected| !selected.only_says_how) {
+            let pattern = &selected.pattern;
+            let is_there = tables.iter().any(|table| pattern.matches(table));
+            if !is_there && !before.iter().any(|table| selected.makes(table)) {
                 wrong.push(absent(pattern, tables));
             }
         }
         let mut targets: BTreeMap<TableName, TableName> = BTreeMap::new();
         let mut taken: BTreeMap<TableName, &TableName> = BTreeMap::new();
         for table in tables {
+            if let Some(merged) = self.merged(table) {
+                wrong.extend(self.overlap(table));
+                targets.extend(self.target(merged).map(|target| (merged.clone(), target)));
+                continue;
+            }
             let Some(target) = self.target(table) else { continue };
+            if self.is_merged(table) {
+                let named =
+                    self.include.iter().any(|selected| !selected.only_says_how && selected.pattern.matches(table));
+                if named {
+                    wrong.push(format!("the table {table} and the tables merged into it would both be {table}; merge them under another name"));
+                }
+                continue;
+            }
             // An exact name is taken at its word.
             if self.passes_over_copies && is_left_by_tools(table, tables) && !self.named().contains(table) {
                 continue;
@@ -351,6 +394,9 @@ impl TableSelection {
                 ));
             }
             targets.insert(table.clone(), target);
+        }
+        for table in before.iter().filter(|table| self.is_merged(table)) {
+            targets.extend(self.target(table).map(|target| (table.clone(), target)));
         }
         if targets.is_empty() && wrong.is_empty() {
             wrong.push("every table that matches is excluded".to_owned());
@@ -372,6 +418,12 @@ fn is_left_by_tools(table: &TableName, tables: &[TableName]) -> bool {
         let is_there = |name: &str| tables.iter().any(|other| other.schema == table.schema && other.name == name);
         (0..=underscores).filter_map(|cut| name.get(cut..)).any(|name| !name.is_empty() && is_there(name))
     })
+}
+
+/// The entry that says how a table is replicated: the one that makes it, else the first that matches.
+fn entry_of<'a>(include: &'a [Selected], table: &TableName) -> Option<&'a Selected> {
+    let makes = include.iter().find(|selected| selected.makes(table));
+    makes.or_else(|| include.iter().find(|selected| selected.pattern.matches(table)))
 }
 
 fn absent(pattern: &TablePattern, tables: &[TableName]) -> String {
@@ -430,6 +482,15 @@ fn refuse_options_of_others(reader: &mut Reader<'_>, source: Option<&Address>) {
         Some(Address::Postgres(_)) => &["server_id", "tinyint1_as_boolean", "on_zero_date"],
         Some(Address::MySql(_)) => &["slot", "publication", "manage_publication"],
     };
+    if matches!(source, Some(Address::Postgres(_))) {
+        for given in reader.tables("tables").iter().filter_map(|entry| entry.merge.as_ref()) {
+            reader.refuse(
+                "merge",
+                given,
+                "only sources of MySQL and MariaDB merge tables; leave it out, or partition the table there",
+            );
+        }
+    }
     for key in others {
         if let Some(given) = reader.given(key) {
             let kind = if matches!(source, Some(Address::Postgres(_))) { "MySQL and MariaDB" } else { "Postgres" };
@@ -514,12 +575,15 @@ fn read_tables(
     for entry in reader.tables("tables") {
         let Some(pattern) = pattern(reader, "tables", entry) else { continue };
         let only_says_how = entry.only_says_how;
-        let target = entry.target.as_ref().and_then(|given| target(reader, &pattern, given));
+        let target = entry.target.as_ref().filter(|_| entry.merge.is_none());
+        let target = target.and_then(|given| target_of(reader, &pattern, given));
+        let merge = merges::of_entry(reader, entry, &pattern);
         let rules = rules::of_entry(reader, entry, &selection.common, pattern.exact().is_some());
         let (layout, files) = layouts::of_entry(reader, entry, files);
         selection.include.push(Selected {
             pattern,
             target,
+            merge,
             rules: TableRules { layout, ..rules },
             files,
             schema_changes: schema_changes::of_entry(reader, entry, policies),
@@ -529,6 +593,7 @@ fn read_tables(
     for entry in reader.tables("exclude") {
         selection.exclude.extend(pattern(reader, "exclude", entry));
     }
+    merges::check(reader, &selection);
     selection
 }
 
@@ -536,7 +601,7 @@ fn pattern(reader: &mut Reader<'_>, key: &str, entry: &TableEntry) -> Option<Tab
     entry.pattern.text.parse().map_err(|what: String| reader.refuse(key, &entry.pattern, &what)).ok()
 }
 
-fn target(reader: &mut Reader<'_>, pattern: &TablePattern, given: &Given) -> Option<TableName> {
+fn target_of(reader: &mut Reader<'_>, pattern: &TablePattern, given: &Given) -> Option<TableName> {
     if pattern.exact().is_none() {
         reader.refuse(
             "as",

@@ -94,18 +94,18 @@ fn tables_are_selected_renamed_and_left_out() {
 #[test]
 fn a_selection_is_checked_against_the_tables_there_are() {
     let (settings, _) = read("into: l\nname: n\ntables: [a.*, b.x, b.gone]\nnamespace: raw\n", Raw::default());
-    let (_, wrong) = settings.tables.resolve(&["a.x", "b.x", "b.gonne"].map(table));
+    let (_, wrong) = settings.tables.resolve(&["a.x", "b.x", "b.gonne"].map(table), &[]);
     let error = wrong.join("; ");
     assert!(error.contains("table b.gone does not exist in the source; did you mean b.gonne?"), "{error}");
     assert!(error.contains("a.x and b.x would both become raw.x"), "{error}");
 
-    let (resolved, wrong) = settings.tables.resolve(&["a.y", "b.x", "b.gone", "c.z"].map(table));
+    let (resolved, wrong) = settings.tables.resolve(&["a.y", "b.x", "b.gone", "c.z"].map(table), &[]);
     assert_eq!(wrong, Vec::<String>::new());
     let resolved: Vec<_> = resolved.iter().map(|(a, b)| format!("{a} -> {b}")).collect();
     assert_eq!(resolved, ["a.y -> raw.y", "b.gone -> raw.gone", "b.x -> raw.x"]);
 
     let (settings, _) = read("into: l\nname: n\ntables: [a.*]\nexclude: [a.*]\n", Raw::default());
-    assert!(settings.tables.resolve(&[table("a.x")]).1[0].contains("excluded"));
+    assert!(settings.tables.resolve(&[table("a.x")], &[]).1[0].contains("excluded"));
 }
 
 #[test]

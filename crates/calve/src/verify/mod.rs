@@ -16,7 +16,7 @@ mod tests;
 use std::time::Duration;
 
 use calve_core::{
-    Error, ErrorKind, LoadEvent, Position, Result, TableName, TableSchema, ValueRules, decode_key, show_key,
+    ColumnUse, Error, ErrorKind, LoadEvent, Position, Result, TableName, TableSchema, ValueRules, decode_key, show_key,
 };
 
 pub(crate) use compare::Difference;
@@ -97,7 +97,7 @@ impl Verifier {
             differing: 0,
             examples: Vec::new(),
             uncompared: 0,
-            note: None,
+            note: lost_note(&*self.lake.schema(table).await?),
         };
         for buckets in source.differing(&lake) {
             self.look_closely(table, &sides, &buckets, &mut verdict).await?;
@@ -155,7 +155,7 @@ impl Verifier {
         let stamped = self.lake.schema(table).await?;
         let witness = self.database.witness(&stamped).await?;
         let schema = witness.schema()?;
-        let sides = match schema_difference(&schema, &stamped) {
+        let sides = match schema_difference(&schema, &without_lost(&stamped)) {
             None => Sides::new(schema, &self.rules),
             Some(what) => Err(Error::new(ErrorKind::Config, format!("{what}; run calve reload {table}, then verify"))),
         };
@@ -167,6 +167,25 @@ impl Verifier {
             }
         }
     }
+}
+
+/// Without the columns that some member of a merged table has lost: rows of it that were there have values in them in the lake.
+fn without_lost(schema: &TableSchema) -> TableSchema {
+    let mut without = schema.clone();
+    for column in &mut without.columns {
+        if schema.lost_columns().any(|(lost, _)| lost == column.name) {
+            column.usage = ColumnUse::LeftOut;
+        }
+    }
+    without
+}
+
+/// Which columns are passed over for that.
+fn lost_note(schema: &TableSchema) -> Option<String> {
+    let lost: Vec<String> =
+        schema.lost_columns().map(|(column, member)| format!("{column} (dropped in {member})")).collect();
+    (!lost.is_empty())
+        .then(|| format!("columns that some members have no longer are not compared: {}", lost.join(", ")))
 }
 
 fn behind(table: &TableName, reached: Option<&Position>, at: &Position, running: bool) -> String {

@@ -5,13 +5,16 @@ use calve_core::{
 };
 
 use super::cell::{Kind, Scratch};
-use super::plan::{ColumnPlan, RowPlan, Target};
+use super::plan::{ColumnPlan, Filling, RowPlan, Target};
 use super::rows::{RowsEvent, RowsKind};
 use super::value::CellError;
 use super::wire::{Bits, Malformed, Reader};
 use crate::conversions::{refused_zero_date, tell_substituted};
 
 const WHAT: &str = "a row";
+
+/// The place of the column that says which member of a merged table a row is of: among the columns as in the key.
+const ORIGIN: usize = 0;
 
 /// Why rows were not appended. Those before the one at fault were.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +56,10 @@ struct Work<'a> {
     old_key: Vec<&'a [u8]>,
     /// Documents before an update, in the order of their columns.
     documents: Vec<Option<&'a [u8]>>,
+}
+
+fn push_origin(filling: &Filling, out: &mut ColumnBuffer) -> Result<(), Fault> {
+    out.push_str(&filling.origin).map_err(|full| Fault::Cell { column: ORIGIN, error: CellError::Full(full) })
 }
 
 impl RowPlan {
@@ -126,6 +133,7 @@ impl RowPlan {
                         }
                         _ => Ok(()),
                     })?;
+                    self.fill_old_key(buffer)?;
                 }
                 RowOp::Delete
             }
@@ -150,7 +158,25 @@ impl RowPlan {
                 self.push(target, cell, &mut work.scratch, &mut work.substituted, out)
             }
             None => Ok(()),
-        })
+        })?;
+        self.fill_image(buffer)
+    }
+
+    /// The cells that a member of a merged table does not have itself.
+    fn fill_image(&self, buffer: &mut RowBuffer) -> Result<(), Fault> {
+        let Some(filling) = &self.filling else { return Ok(()) };
+        filling.absent.iter().for_each(|&at| buffer.image(at).push_null());
+        push_origin(filling, buffer.image(ORIGIN))
+    }
+
+    fn fill_old_row(&self, buffer: &mut RowBuffer) -> Result<(), Fault> {
+        let Some(filling) = &self.filling else { return Ok(()) };
+        filling.absent.iter().for_each(|&at| buffer.old(at).push_null());
+        push_origin(filling, buffer.old(ORIGIN))
+    }
+
+    fn fill_old_key(&self, buffer: &mut RowBuffer) -> Result<(), Fault> {
+        self.filling.as_ref().map_or(Ok(()), |filling| push_origin(filling, buffer.old(ORIGIN)))
     }
 
     /// The row before as far as the log has it, for a table that keeps a log: there it always comes with the row after.
@@ -174,7 +200,8 @@ impl RowPlan {
                 return Ok(());
             }
             self.push(target, cell, &mut work.scratch, &mut substituted, out)
-        })
+        })?;
+        self.fill_old_row(buffer)
     }
 
     /// The key before is appended only where it is another: a row that keeps its key replaces itself.
@@ -216,6 +243,7 @@ impl RowPlan {
             let cell = work.old_key.get(key).copied();
             self.push(target, cell, &mut work.scratch, &mut work.substituted, buffer.old(key))?;
         }
+        self.fill_old_key(buffer)?;
         Ok(RowOp::UpdateFrom)
     }
 
@@ -250,6 +278,7 @@ impl RowPlan {
                 cell => self.push(target, cell, &mut work.scratch, &mut work.substituted, out),
             }
         })?;
+        self.fill_image(buffer)?;
         Ok(same_key)
     }
 
@@ -399,6 +428,9 @@ impl RowPlan {
     fn key_of(&self, rows: &RowsEvent<'_>, mut row: Reader<'_>) -> String {
         let mut key: Vec<ColumnBuffer> =
             self.schema.key_columns().map(|column| ColumnBuffer::new(column.ty.clone())).collect();
+        if let (Some(filling), Some(out)) = (&self.filling, key.get_mut(ORIGIN)) {
+            let _ = push_origin(filling, out);
+        }
         let mut scratch = Scratch::default();
         let present = if rows.kind == RowsKind::Insert { rows.after() } else { rows.before() };
         // What cannot be read is shown as a `?`.

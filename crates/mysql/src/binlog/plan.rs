@@ -40,6 +40,17 @@ pub(crate) struct RowPlan {
     /// JSON columns among them, each of which has a bit in rows of partial updates.
     pub(super) documents: usize,
     pub(super) zero_dates: ZeroDates,
+    /// Of a member of a merged table.
+    pub(super) filling: Option<Filling>,
+}
+
+/// What rows of a member of a merged table have beside the member's own cells.
+#[derive(Debug)]
+pub(super) struct Filling {
+    /// The value of the merged table's first column, which is the first of its key too.
+    pub(super) origin: Box<str>,
+    /// Columns that the member does not have, which are NULL.
+    pub(super) absent: Vec<usize>,
 }
 
 /// How the cells of one column are decoded.
@@ -94,7 +105,25 @@ impl RowPlan {
         }
         check_key(map, schema, &targets)?;
         let documents = columns.iter().filter(|column| column.is_json).count();
-        Ok(Self { schema: Arc::clone(schema), columns, documents, zero_dates: ZeroDates::default() })
+        Ok(Self { schema: Arc::clone(schema), columns, documents, zero_dates: ZeroDates::default(), filling: None })
+    }
+
+    /// The same for rows of a merged table, in which the schema's columns are at these `places` and others are absent.
+    #[must_use]
+    pub(crate) fn merged(
+        mut self,
+        schema: &Arc<TableSchema>,
+        places: &[usize],
+        absent: Vec<usize>,
+        origin: &str,
+    ) -> Self {
+        for target in self.columns.iter_mut().filter_map(|column| column.target.as_mut()) {
+            if let Some(place) = places.get(target.index) {
+                target.index = *place;
+                target.key = schema.key.iter().position(|key| key == place);
+            }
+        }
+        Self { schema: Arc::clone(schema), filling: Some(Filling { origin: origin.into(), absent }), ..self }
     }
 
     /// With the pipeline's rules. Without, zero dates become NULL, and nothing else takes the place of a value.

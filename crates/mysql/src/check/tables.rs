@@ -8,6 +8,7 @@ use crate::ddl::token::{Token, tokens};
 use crate::describe::catalog::CatalogTable;
 use crate::describe::missing;
 use crate::error::{server_error, sql_error};
+use crate::merge;
 use crate::server::{Flavour, Server};
 use crate::sql::{identifier, qualified};
 
@@ -22,6 +23,9 @@ pub(super) async fn check(
     for (table, found) in tables.iter().zip(found) {
         match found {
             None => findings.push(missing(table)),
+            Some(found) if server.conversions.merges.containing(table).is_some() => {
+                findings.extend(found.findings(&merge::of_members(server)));
+            }
             Some(found) => {
                 findings.extend(found.findings(server));
                 findings.extend(found.layout_findings(server));

@@ -133,7 +133,7 @@ fn skip_if_exists(cursor: &mut Cursor<'_>) -> bool {
 }
 
 /// An index or a constraint among the columns of `ADD (..)`. A primary key is none that is passed over.
-fn begins_index(part: &[Token]) -> bool {
+pub(super) fn begins_index(part: &[Token]) -> bool {
     let kinds = ["INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"];
     part.first().is_some_and(|token| kinds.iter().any(|kind| token.is(kind)))
 }

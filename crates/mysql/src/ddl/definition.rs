@@ -17,6 +17,7 @@ pub(crate) enum Default {
 
 /// A column, defined.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the statement's own yes-or-no answers")]
 pub(crate) struct Definition {
     pub(crate) name: String,
     pub(crate) ty: WrittenType,

@@ -94,14 +94,14 @@ impl WrittenTable {
         let set = self.character_set.iter().map(|name| TableChange::DefaultCharacterSet(name.clone()));
         let changes = set.chain(stored.map(define)).collect();
         let alteration = Alteration { changes, ..Alteration::default() };
-        let changed = match alteration.apply(schema, session) {
+        let next = match alteration.apply(schema, session) {
             Ok(None) => return None,
             Ok(Some(change)) => change,
             Err(what) => return Some(format!("it was made in a way that is not understood ({what})")),
         };
         let same_column = |a: &Column, b: &Column| a.id == b.id && a.name == b.name && a.native == b.native;
-        let columns = changed.schema.columns.iter().zip(&schema.columns);
-        let alike = changed.existing_rows.is_none() && columns.into_iter().all(|(a, b)| same_column(a, b));
+        let columns = next.schema.columns.iter().zip(&schema.columns);
+        let alike = next.existing_rows.is_none() && columns.into_iter().all(|(a, b)| same_column(a, b));
         (!alike).then(|| "it was made with columns of other types".to_owned())
     }
 }

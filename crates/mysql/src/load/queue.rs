@@ -45,7 +45,8 @@ impl Queue {
         let queue = Self::default();
         for table in tables {
             queue.with(|state| {
-                state.unfinished.insert(table.schema.table.clone(), 1);
+                // Those that are merged are one, and done when all of them are.
+                *state.unfinished.entry(table.schema.table.clone()).or_default() += 1;
                 state.jobs.push_back(Job::Cut(Arc::clone(table), None));
             });
         }

@@ -13,13 +13,25 @@ use super::cut::{Cutter, Range};
 use crate::conversions::{ZeroDates, refused_zero_date, tell_substituted};
 use crate::describe::catalog::CatalogTable;
 use crate::describe::missing;
+use crate::merge::{AsMember, Merge};
 use crate::server::Server;
 use crate::sql::identifier;
+
+/// The place of the column that says which member of a merged table a row is of.
+const ORIGIN: usize = 0;
 
 /// A table that can be read.
 #[derive(Debug)]
 pub(super) struct LoadTable {
+    /// Of its rows: where it is a member of a merged table, of that.
     pub(super) schema: Arc<TableSchema>,
+    /// Its name at the source.
+    pub(super) name: TableName,
+    /// Its own columns, in its order.
+    pub(super) columns: Vec<String>,
+    /// Of the columns that are kept, as the server is asked for them.
+    selected: Vec<String>,
+    member: Option<Member>,
     pub(super) estimated_rows: Option<u64>,
     /// Of the columns that are kept.
     kinds: Vec<Kind>,
@@ -28,6 +40,15 @@ pub(super) struct LoadTable {
     rules: Vec<CellRule>,
     zero_dates: ZeroDates,
     pub(super) cutter: Cutter,
+}
+
+/// What rows of a member of a merged table have beside its own columns.
+#[derive(Debug)]
+struct Member {
+    /// In the merged table's first column.
+    origin: String,
+    /// Columns that are NULL.
+    absent: Vec<usize>,
 }
 
 /// Why a piece was not read to its end.
@@ -54,21 +75,67 @@ impl LoadTable {
         };
         let found = found.ok_or_else(|| refused("dropped", &missing(table)))?;
         let schema = found.schema(server).map_err(|finding| refused("schema changed", &finding))?;
-        let (kept, places) = (schema.kept(), schema.kept_places());
+        let table = Self::reading(server, &found, &schema, Arc::clone(&schema), piece_rows);
+        table.map_err(|finding| refused("schema changed", &finding))
+    }
+
+    /// The members of a merged table.
+    pub(super) fn of_members(
+        server: &Server,
+        merge: &Merge,
+        (schema, found): (std::result::Result<Arc<TableSchema>, Finding>, Vec<CatalogTable>),
+        piece_rows: u64,
+    ) -> std::result::Result<Vec<Self>, StopReason> {
+        let refused = |finding: &Finding| StopReason {
+            state: if found.is_empty() { StopReason::DROPPED } else { StopReason::SCHEMA_CHANGED }.into(),
+            detail: finding.what.clone(),
+            remedy: format!("{}; then run `calve reload {}`", finding.remedy, merge.table),
+        };
+        let schema = schema.map_err(|finding| refused(&finding))?;
+        let mut members = Vec::with_capacity(found.len());
+        for table in &found {
+            // Both are, for the schema is made of these tables.
+            let (Some(own), Some(origin)) = (AsMember::of(&schema, &table.table), merge.origin_of(&table.table)) else {
+                return Err(refused(&missing(&table.table)));
+            };
+            let read = Self::reading(server, table, &own.schema, Arc::clone(&schema), piece_rows);
+            let read = read.map_err(|finding| refused(&finding))?;
+            let places = read.places.iter().filter_map(|at| own.places.get(*at).copied()).collect();
+            members.push(Self { places, member: Some(Member { origin, absent: own.absent }), ..read });
+        }
+        Ok(members)
+    }
+
+    /// A table of these columns of its own, whose rows have the schema.
+    fn reading(
+        server: &Server,
+        found: &CatalogTable,
+        own: &TableSchema,
+        schema: Arc<TableSchema>,
+        piece_rows: u64,
+    ) -> std::result::Result<Self, Finding> {
+        let (kept, places) = (own.kept(), own.kept_places());
         let kinds = kept.columns.iter().map(Kind::of).collect::<Option<Vec<_>>>().ok_or_else(|| {
-            let what = format!("table {table} has a column of a type that cannot be read");
-            refused("schema changed", &Finding::error(what, "run `calve check`"))
+            let what = format!("table {} has a column of a type that cannot be read", found.table);
+            Finding::error(what, "run `calve check`")
         })?;
-        drop(kept);
-        let cutter = Cutter::of(&found, &schema, piece_rows);
-        let zero_dates = server.conversions.zero_dates.clone();
-        let rules = server.conversions.rules.cells(&schema);
-        Ok(Self { schema, estimated_rows: found.estimated_rows, kinds, places, rules, zero_dates, cutter })
+        Ok(Self {
+            name: found.table.clone(),
+            columns: own.columns.iter().map(|column| column.name.clone()).collect(),
+            selected: kept.columns.iter().map(|column| identifier(&column.name)).collect(),
+            member: None,
+            estimated_rows: found.estimated_rows,
+            kinds,
+            places,
+            rules: server.conversions.rules.cells(&schema),
+            zero_dates: server.conversions.zero_dates.clone(),
+            cutter: Cutter::of(found, own, piece_rows),
+            schema,
+        })
     }
 
     pub(super) fn select(&self, range: &Range) -> String {
-        let columns: Vec<String> = self.schema.kept().columns.iter().map(|column| identifier(&column.name)).collect();
-        format!("SELECT {}{}", columns.join(", "), self.cutter.rows_of(range))
+        format!("SELECT {}{}", self.selected.join(", "), self.cutter.rows_of(range))
     }
 
     /// Appends a row; returns about how many bytes it has.
@@ -90,6 +157,14 @@ impl LoadTable {
                 buffer.discard_row();
                 return Err(fault);
             }
+        }
+        if let Some(member) = &self.member {
+            if buffer.image(ORIGIN).push_str(&member.origin).is_err() {
+                buffer.discard_row();
+                return Err(PieceFault::Full);
+            }
+            member.absent.iter().for_each(|&at| buffer.image(at).push_null());
+            bytes += member.origin.len();
         }
         buffer.note_substituted(substituted);
         buffer.finish_row(RowOp::Insert);
@@ -155,6 +230,10 @@ impl LoadTable {
         let part = |&at: &usize| {
             let column = self.schema.columns.get(at)?;
             let mut out = ColumnBuffer::new(column.ty.clone());
+            if let Some(member) = self.member.as_ref().filter(|_| at == ORIGIN) {
+                let _ = out.push_str(&member.origin);
+                return Some(out);
+            }
             let place = self.places.iter().position(|place| *place == at)?;
             if let (Some(kind), Some(value)) = (self.kinds.get(place), row.as_ref(place)) {
                 let _ = kind.push(value, &mut scratch, &mut out);

@@ -16,6 +16,7 @@ mod policies;
 mod recovery;
 mod refusals;
 mod schema_changes;
+mod shards;
 mod swaps;
 mod texts;
 mod types;
