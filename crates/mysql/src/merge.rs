@@ -74,6 +74,11 @@ impl Merges {
         Self(merges.into_iter().collect())
     }
 
+    /// Each of them.
+    pub(crate) fn all(&self) -> &[Merge] {
+        &self.0
+    }
+
     /// The merge that makes this table; None where it is one of the source.
     pub(crate) fn of(&self, table: &TableName) -> Option<&Merge> {
         self.0.iter().find(|merge| merge.table == *table)

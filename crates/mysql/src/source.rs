@@ -1,5 +1,6 @@
 //! MySQL and MariaDB behind the port of a change source.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub struct MySqlSource {
     reach: LogReach,
     /// The end of its log then.
     end: Option<Position>,
+    /// Tables that were there before, by the merged table that they belong to.
+    members: BTreeMap<TableName, Vec<TableName>>,
     /// MariaDB: the tables were read from this very server, so that places in its files mean the same.
     same_server: AtomicBool,
     stream: Option<Stream>,
@@ -61,6 +64,7 @@ impl MySqlSource {
             server: None,
             reach: LogReach::default(),
             end: None,
+            members: BTreeMap::new(),
             same_server: AtomicBool::new(false),
             stream: None,
         }
@@ -147,11 +151,17 @@ impl ChangeSource for MySqlSource {
         let settings = self.settings.clone();
         let conn = self.conn().await?;
         let server = read_server(conn, &settings).await?;
+        // Before the log's end is read: it then says up to there how each of them was made.
+        let mut there = BTreeMap::new();
+        for merge in settings.conversions.merges.all() {
+            there.insert(merge.table.clone(), merge::members(conn, merge).await?);
+        }
         let LogEnds { purged, end, reach } = log_ends(conn, &server).await?;
         let identity = LogIdentity::of(&server).to_source()?;
         self.server = Some(server);
         self.reach = reach;
         self.end = Some(end.clone());
+        self.members = there;
         // Nothing is kept for anybody: the log is there as long as the server keeps it.
         Ok(LogState { identity, acknowledged: Some(purged), fresh: end.clone(), end })
     }
@@ -212,9 +222,12 @@ impl ChangeSource for MySqlSource {
         if let Some(at) = from.binlog_offset().filter(|_| is_known) {
             transactions.know_place(at.clone());
         }
-        let unknown = self.unknown_members(tables).await?;
+        let unknown = self.unknown_members(tables);
         if !unknown.is_empty() {
-            let end = server::binlog_end(self.conn().await?, &server).await?;
+            let end = match self.end.as_ref().and_then(Position::binlog_offset) {
+                Some(end) => end.clone(),
+                None => server::binlog_end(self.conn().await?, &server).await?,
+            };
             transactions.await_members(&unknown, end);
         }
         self.stream = Some(Stream::new(self.settings.clone(), reader, transactions));
@@ -253,18 +266,16 @@ impl ChangeSource for MySqlSource {
 }
 
 impl MySqlSource {
-    /// Tables that are there and belong to merged ones that do not know of them. They were made since, or they were there and are asked
-    /// for since.
-    async fn unknown_members(&mut self, tables: &[SourceTable]) -> Result<Vec<(TableIndex, TableName)>> {
-        let merges = self.settings.conversions.merges.clone();
+    /// Tables that were there when the log was looked at, and belong to merged ones that do not know of them. They were made since, or
+    /// they were there and are asked for since.
+    fn unknown_members(&self, tables: &[SourceTable]) -> Vec<(TableIndex, TableName)> {
         let mut unknown = Vec::new();
         for (index, table) in tables.iter().enumerate() {
-            let Some(merge) = merges.of(&table.name) else { continue };
-            let there = merge::members(self.conn().await?, merge).await?;
-            let unknown_ones = there.into_iter().filter(|member| table.schema.member(member).is_none());
-            unknown.extend(unknown_ones.map(|member| (TableIndex(index), member)));
+            let there = self.members.get(&table.name).into_iter().flatten();
+            let unknown_ones = there.filter(|member| table.schema.member(member).is_none());
+            unknown.extend(unknown_ones.map(|member| (TableIndex(index), member.clone())));
         }
-        Ok(unknown)
+        unknown
     }
 
     /// The last transaction is sent again and compared, unless the log does not hold it any more.

@@ -684,7 +684,9 @@ impl Transactions {
         if sink.wants(table) {
             sink.stop(table, reason(&self.tables[table.0].name));
             // One that goes on all the same may have another schema by that.
-            if let (Some(schema), Some(source)) = (sink.schema_of(table), self.tables.get_mut(table.0)) {
+            if let (Some(schema), Some(source)) = (sink.schema_of(table), self.tables.get_mut(table.0))
+                && source.schema != schema
+            {
                 source.schema = schema;
                 self.maps.retain(|_, (_, mapped)| mapped.table() != Some(table));
             }

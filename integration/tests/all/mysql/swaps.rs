@@ -272,7 +272,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "defaulted",
         "create table _{t}_gho like {t}; alter table _{t}_gho add w int not null default 5; insert into _{t}_gho (id, v) select id, v from {t}",
-        "NOT NULL",
+        "was added with a default",
     ),
     (
         "uniqued",
