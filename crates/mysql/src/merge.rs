@@ -52,9 +52,14 @@ impl Merge {
         Self { table, origin, pattern, origin_of: Arc::new(origin_of), without: Vec::new() }
     }
 
-    /// Where rows of the table come from; None where it is no member.
+    /// Where rows of the table come from; None where it is no member. Copies that tools build of members are none.
     pub(crate) fn origin_of(&self, table: &TableName) -> Option<String> {
-        (self.origin_of)(table)
+        if is_left_by_tools(&table.name) { None } else { (self.origin_of)(table) }
+    }
+
+    /// What the column of the origin is said to be: rows of one pattern's origins are not rows of another's.
+    pub(crate) fn native_origin(&self) -> String {
+        format!("the origin by {}", self.pattern)
     }
 }
 
@@ -99,6 +104,13 @@ impl Merges {
     }
 }
 
+/// Whether gh-ost or pt-online-schema-change calls tables so, while they work and after.
+fn is_left_by_tools(name: &str) -> bool {
+    let inside = name.strip_prefix('_').unwrap_or_default();
+    let of = ["_gho", "_ghc", "_del", "_new", "_old"].iter().find_map(|suffix| inside.strip_suffix(suffix));
+    of.is_some_and(|name| !name.is_empty())
+}
+
 /// Names of columns are compared without case, as the servers do.
 fn same(a: &str, b: &str) -> bool {
     a == b || a.to_lowercase() == b.to_lowercase()
@@ -115,7 +127,7 @@ pub(crate) fn empty(merge: &Merge, mode: TableMode) -> TableSchema {
         name: merge.origin.clone(),
         ty: ColumnType::String,
         nullable: false,
-        native: NativeType::new(0, -1, "the member's name"),
+        native: NativeType::new(0, -1, merge.native_origin()),
         usage: ColumnUse::Values,
     };
     TableSchema { mode, ..TableSchema::new(merge.table.clone(), 0, vec![origin], vec![0]) }

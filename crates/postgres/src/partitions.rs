@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use calve_core::{Error, ErrorKind, Lsn, Partition, Partitions, Result, SourceTable, StopReason, TableName};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Oid;
 use tokio_postgres::{Client, Row};
 
@@ -26,7 +27,10 @@ const BENEATH: &str = "WITH RECURSIVE tree AS ( \
             n.nspname::text, c.relname::text, c.xmin::text::int8, \
             EXISTS (SELECT FROM pg_catalog.pg_attribute a \
                      WHERE a.attrelid = c.oid AND a.attnum = -1 AND a.xmin = tree.xmin \
-                       AND tree.cmin::text::int8 - a.cmin::text::int8 BETWEEN 0 AND 4), \
+                       AND tree.cmin::text::int8 - a.cmin::text::int8 BETWEEN 0 AND 4 \
+                       AND EXISTS (SELECT FROM pg_catalog.pg_attribute own \
+                            WHERE own.attrelid = a.attrelid AND own.attnum > 0 AND NOT own.attisdropped \
+                              AND own.xmin = a.xmin AND own.cmin::text = a.cmin::text)), \
             EXISTS (SELECT FROM pg_catalog.pg_attribute a \
                      WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = c.xmin), \
             pg_catalog.has_table_privilege(c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
@@ -42,8 +46,8 @@ struct Present {
     name: TableName,
     /// The transaction that changed what the catalog says of it last.
     changed_by: u32,
-    /// It was made as a partition, by one statement. That takes at most four commands of the transaction; a table that is made,
-    /// filled and attached takes six at least.
+    /// It was made as a partition, by one statement: that takes at most four commands of the transaction, and leaves the columns as
+    /// they were made. One that attaches a table writes all of them once more, to say that they are inherited.
     born: bool,
     /// The same transaction changed its columns.
     altered: bool,
@@ -161,16 +165,20 @@ impl Watch {
             .map_err(failed)?
             .parse()
             .map_err(|error| Error::with_source(ErrorKind::Corrupt, "the server's log has no position", error))?;
-        for watched in &mut self.tables {
+        let mut looked_at = Vec::with_capacity(self.tables.len());
+        for watched in &self.tables {
             let now = tables.remove(&watched.root).unwrap_or_default();
             let known: Vec<Partition> = now.iter().map(|present| present.partition).collect();
-            if watched.known.as_ref() == Some(&known) {
-                continue;
+            if let Some(before) = watched.known.as_ref().filter(|before| **before != known) {
+                watched.compare(client, before, &now, self.horizon, due, &mut findings).await?;
             }
-            if let Some(before) = watched.known.clone() {
-                watched.compare(client, &before, &now, self.horizon, due, &mut findings).await?;
+            if watched.known.as_ref() != Some(&known) {
+                findings.known.insert(watched.table.clone(), known.clone());
             }
-            findings.known.insert(watched.table.clone(), known.clone());
+            looked_at.push(known);
+        }
+        // A look that failed half-way is made again in full.
+        for (watched, known) in self.tables.iter_mut().zip(looked_at) {
             watched.known = Some(known);
         }
         self.horizon = Some(horizon);
@@ -207,9 +215,10 @@ impl Watched {
             let emptied_by = present.changed_by;
             let told = self.emptied_by == Some(emptied_by);
             let doubt = |reason| Doubt { table: table.clone(), emptied_by, due, reason };
-            // The first file of a table is called like it. This one was emptied since, alone or with the whole table: then everything
-            // that was in it before is of no matter.
-            let is_emptied = present.partition.file != present.partition.native_id;
+            // The first file of a table is called like it. This one was emptied since it came, alone or with the whole table: then
+            // everything that was in it before is of no matter.
+            let Partition { native_id, attached_by, file } = present.partition;
+            let is_emptied = file != native_id && attached_by != emptied_by;
             match known(present) {
                 None if is_emptied && told => {}
                 None if is_emptied => {
@@ -225,7 +234,8 @@ impl Watched {
                     findings.stops.insert(table.clone(), StopReason::rows_unknown(table, detail));
                 }
                 Some(before) if before.file != present.partition.file => {
-                    if told || present.altered || self.has_rows_of_before(client, present, horizon).await? {
+                    let rewritten = present.altered && rows_of(client, present, emptied_by).await?;
+                    if told || rewritten || self.has_rows_of_before(client, present, horizon).await? {
                         continue;
                     }
                     let detail = format!(
@@ -276,6 +286,15 @@ impl Watched {
     }
 }
 
+/// Whether rows in the partition are of this transaction, as all are once it rewrote them.
+async fn rows_of(client: &Client, present: &Present, xid: u32) -> Result<bool> {
+    if !present.readable {
+        return Ok(false);
+    }
+    let name = qualified(&present.name);
+    answer(client, &format!("SELECT EXISTS (SELECT FROM ONLY {name} WHERE xmin = '{xid}'::pg_catalog.xid)")).await
+}
+
 async fn answer(client: &Client, query: &str) -> Result<bool> {
     let rows = client.simple_query(query).await;
     match rows {
@@ -283,6 +302,10 @@ async fn answer(client: &Client, query: &str) -> Result<bool> {
             tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0) == Some("t"),
             _ => false,
         })),
+        // It was dropped meanwhile: the next look sees that.
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+            Err(Error::with_source(ErrorKind::Retry, "a partition was dropped while it was looked at", error))
+        }
         Err(error) => Err(failed(error)),
     }
 }

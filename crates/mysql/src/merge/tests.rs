@@ -236,3 +236,24 @@ fn definitions_are_read_as_the_servers_print_them() {
         assert!(shown(&schema).ends_with(columns), "{}", shown(&schema));
     }
 }
+
+/// A copy that a tool builds of a member has its rows a second time; and what was merged by another pattern has other origins.
+#[test]
+fn copies_of_members_are_none() {
+    let merge = Merge::new(TableName::new("shop", "all"), "origin", "s_*.*", |table| Some(table.schema.clone()));
+    for (name, is_member) in [
+        ("orders", true),
+        ("_orders", true),
+        ("orders_new", true),
+        ("_new", true),
+        ("_orders_gho", false),
+        ("_orders_ghc", false),
+        ("_orders_20250131235959_del", false),
+        ("_orders_new", false),
+        ("__orders_old", false),
+    ] {
+        assert_eq!(merge.origin_of(&TableName::new("s_1", name)).is_some(), is_member, "{name}");
+    }
+    let wider = Merge::new(TableName::new("shop", "all"), "origin", "s_*.ord*", |table| Some(table.name.clone()));
+    assert_ne!(merge.native_origin(), wider.native_origin());
+}

@@ -64,6 +64,11 @@ impl Merged {
             let what = match (merges.of(&table.name), table.schema.is_merged()) {
                 (Some(_), false) => "it is to be merged of several tables".to_owned(),
                 (None, true) => "it is to be merged of other tables no longer".to_owned(),
+                (Some(merge), true)
+                    if table.schema.columns.first().is_some_and(|c| c.native.name != merge.native_origin()) =>
+                {
+                    format!("its members are those of the pattern {} now", merge.pattern)
+                }
                 _ => match table.schema.member_tables().find(gone) {
                     Some(member) => format!("its member {member} is to be none any more"),
                     None => continue,
