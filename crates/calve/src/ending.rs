@@ -24,10 +24,26 @@ pub(crate) fn on_runtime(command: impl Future<Output = Result<Ending>>) -> Resul
         .enable_all()
         .build()
         .map_err(|error| Error::with_source(ErrorKind::Retry, "the process cannot start threads", error))?;
-    let ending = runtime.block_on(command);
-    // What still runs in the background has nothing left to do that matters.
-    runtime.shutdown_background();
-    ending
+    Background(Some(runtime)).block_on(command)
+}
+
+/// A runtime that nobody waits for: what still runs in the background when a command ends has nothing left to do that matters, and
+/// where it ended in a panic, may never end by itself.
+struct Background(Option<tokio::runtime::Runtime>);
+
+impl Background {
+    fn block_on<T>(self, future: impl Future<Output = T>) -> T {
+        let runtime = self.0.as_ref().expect("it is there until it is dropped");
+        runtime.block_on(future)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// Says what went wrong, if anything, and gives the exit code.
@@ -61,6 +77,20 @@ pub(crate) fn with_causes(error: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The process would hang with its tables unread, and nobody would start it again.
+    #[test]
+    fn a_panic_ends_the_command_whatever_runs_in_the_background() {
+        let (held, waits) = std::sync::mpsc::channel::<()>();
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            on_runtime(async move {
+                tokio::task::spawn_blocking(move || waits.recv());
+                panic!("as a bug would");
+            })
+        }));
+        assert!(ended.is_err());
+        drop(held);
+    }
 
     #[test]
     fn causes_are_told_once() {

@@ -172,7 +172,7 @@ fn a_prepared_transaction_that_the_server_lost_is_given_up(version: &str) -> any
 
     // The engine's own log stays in memory, and so is gone with the process. It is written now and then all the same.
     let mut happened = false;
-    for attempt in 0..40 {
+    for attempt in 0..100 {
         case.sql.run("set global innodb_flush_log_at_timeout = 2700; set global innodb_flush_log_at_trx_commit = 0")?;
         prepare(
             &case,
