@@ -82,6 +82,8 @@ pub struct TableRules {
     pub filter: Option<String>,
     /// The salt of digests, where there is one.
     pub mask: Option<MaskKey>,
+    /// Columns that are added from now on are left out of the lake.
+    pub leaves_out_added: bool,
     /// The rules were written for this table and no other, so that a column it does not have is a mistake.
     pub of_this_table: bool,
 }

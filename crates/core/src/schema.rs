@@ -274,6 +274,9 @@ pub struct TableSchema {
     /// Whether the lake keeps rows that the source has not: they went with partitions, and what is inserted may have their keys.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_gone: bool,
+    /// Whether columns that are dropped leave the lake's schema too, and do not stay there as optional ones.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drops_columns: bool,
     /// The tables of the source whose rows these are, where several are merged into this one; each in one place only. Empty: it is a
     /// table of the source itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -310,6 +313,7 @@ impl TableSchema {
             shadow: None,
             swaps: 0,
             keeps_gone: false,
+            drops_columns: false,
             mode: TableMode::default(),
             filter: None,
             partitions: None,

@@ -431,17 +431,24 @@ impl ChangeSink for Assembler {
     }
 
     fn schema(&mut self, table: TableIndex, mut change: SchemaChange) {
-        // The lake has rows that the source knows nothing of.
-        if self.slots[table.0].schema.keeps_gone && !change.schema.keeps_gone {
-            change.schema = Arc::new(TableSchema { keeps_gone: true, ..(*change.schema).clone() });
+        let Slot { schema: before, policies, .. } = &self.slots[table.0];
+        // What is true of the lake alone, and the source knows nothing of.
+        let keeps_gone = before.keeps_gone || change.schema.keeps_gone;
+        let drops_columns = policies.drops_columns(before, &change.schema);
+        if (change.schema.keeps_gone, change.schema.drops_columns) != (keeps_gone, drops_columns) {
+            change.schema = Arc::new(TableSchema { keeps_gone, drops_columns, ..(*change.schema).clone() });
         }
         let refusal = match self.refusal(table, &change) {
             Some(why) => Some(StopReason::schema_changed(&change.schema.table, why)),
-            None => self.slots[table.0].policies.refusal(&self.slots[table.0].schema, &change),
+            None => policies.refusal(before, &change),
         };
         if let Some(reason) = refusal {
             self.stop(table, reason);
             return;
+        }
+        if let Some(what) = policies.left_out(before, &change.schema) {
+            let reason = StopReason::schema_changed(&change.schema.table, what);
+            self.ready.push_back(Work::Ignored(table, reason));
         }
         self.reshape(table, change.schema);
     }

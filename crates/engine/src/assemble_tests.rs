@@ -286,3 +286,19 @@ fn what_is_ignored_is_remembered_by_the_schema() {
     assembler.stop(T, StopReason::rows_unknown(&name, "a partition was exchanged"));
     assert!(!assembler.wants(T));
 }
+
+/// Whether a dropped column leaves the lake is said of the schema without it, whatever the source knows.
+#[test]
+fn a_policy_of_the_lake_is_part_of_the_schema() {
+    let schema_changes = SchemaPolicies { drop_column: Policy::Apply, ..SchemaPolicies::default() };
+    let settings = Settings { schema_changes, ..Settings::default() };
+    let limits = Limits { rows: 100, bytes: usize::MAX };
+    let mut assembler = Assembler::new(at(0), vec![(schema(), Some(at(0)))], limits, &settings);
+    begin(&mut assembler, 10);
+    let more = calve_core::Column { id: 90, name: "more".into(), nullable: true, ..schema().columns[1].clone() };
+    let wider = TableSchema { columns: [schema().columns.clone(), vec![more]].concat(), ..(*schema()).clone() };
+    for (next, drops) in [(wider.clone(), false), ((*schema()).clone(), true), (wider, true)] {
+        assembler.schema(T, SchemaChange { schema: Arc::new(next), existing_rows: None });
+        assert_eq!(assembler.schema_of(T).map(|schema| schema.drops_columns), Some(drops));
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use calve_core::{SchemaChange, StopReason, TableName, TableSchema};
+use calve_core::{Column, SchemaChange, StopReason, TableName, TableSchema};
 
 use crate::recover::reloading;
 
@@ -36,9 +36,10 @@ impl Policy {
 /// A policy for every kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaPolicies {
-    /// A column was added that is NULL in the rows that were there.
+    /// A column was added that is NULL in the rows that were there. Ignored, it is left out of the lake until a reload, which is the source's to
+    /// do ([`TableRules::leaves_out_added`](calve_core::TableRules)).
     pub add_column: Policy,
-    /// A column was dropped. Applied, it stays in the lake as an optional column; a reload leaves it out.
+    /// A column was dropped. Applied, it goes from the lake's schema; ignored, it stays there as an optional column, until a reload.
     pub drop_column: Policy,
     /// A column has another name.
     pub rename_column: Policy,
@@ -61,7 +62,7 @@ impl Default for SchemaPolicies {
     fn default() -> Self {
         Self {
             add_column: Policy::Apply,
-            drop_column: Policy::Apply,
+            drop_column: Policy::Ignore,
             rename_column: Policy::Apply,
             widen_type: Policy::Apply,
             drop_not_null: Policy::Apply,
@@ -129,6 +130,22 @@ impl SchemaPolicies {
             dropped.map(|column| ("drop_column", self.drop_column, format!("column \"{}\" was dropped", column.name))),
         );
         changes
+    }
+
+    /// Whether columns that are dropped leave the lake once a schema became the other.
+    pub(crate) fn drops_columns(self, before: &TableSchema, after: &TableSchema) -> bool {
+        let after = after.kept();
+        let dropped = before.kept().columns.iter().any(|column| after.counterpart(column).is_none());
+        if dropped { self.drop_column == Policy::Apply } else { before.drops_columns }
+    }
+
+    /// The columns that came and that the lake does not get, where that is a policy; in words.
+    pub(crate) fn left_out(self, before: &TableSchema, after: &TableSchema) -> Option<String> {
+        let came = |column: &&Column| column.usage.is_left_out() && before.counterpart(column).is_none();
+        let names: Vec<String> =
+            after.columns.iter().filter(came).map(|column| format!("\"{}\"", column.name)).collect();
+        let said = self.add_column == Policy::Ignore && !names.is_empty();
+        said.then(|| format!("column {} was added, and is left out", names.join(", ")))
     }
 
     /// What becomes of a table that was about to stop for this reason.
@@ -274,6 +291,33 @@ mod tests {
         let moved = schema(&[(2, "a", Int, false), (1, "id", Int, false)]);
         let change = SchemaChange { schema: Arc::new(moved), existing_rows: None };
         assert_eq!(strict.refusal(&loose, &change), None);
+    }
+
+    #[test]
+    fn columns_leave_the_lake_or_stay_out_of_it() {
+        use ColumnType::Int;
+        let before = schema(&[(1, "id", Int, false), (2, "a", Int, true)]);
+        let dropped = schema(&[(1, "id", Int, false)]);
+        let mut added = schema(&[(1, "id", Int, false), (2, "a", Int, true), (3, "b", Int, true), (4, "c", Int, true)]);
+        let apply = SchemaPolicies { drop_column: Policy::Apply, ..SchemaPolicies::default() };
+        for (policies, goes) in [(apply, true), (SchemaPolicies::default(), false)] {
+            assert_eq!(policies.drops_columns(&before, &dropped), goes);
+            // Other changes leave it as the last column that was dropped had it.
+            for drops_columns in [false, true] {
+                let before = TableSchema { drops_columns, ..before.clone() };
+                assert_eq!(policies.drops_columns(&before, &added), drops_columns);
+                assert_eq!(policies.drops_columns(&before, &dropped), goes);
+            }
+        }
+        let ignore = SchemaPolicies { add_column: Policy::Ignore, ..SchemaPolicies::default() };
+        assert_eq!(ignore.left_out(&before, &added), None);
+        for column in &mut added.columns[2..] {
+            column.usage = calve_core::ColumnUse::LeftOut;
+        }
+        assert_eq!(ignore.left_out(&before, &added).unwrap(), "column \"b\", \"c\" was added, and is left out");
+        assert_eq!((apply.left_out(&before, &added), ignore.left_out(&added, &added)), (None, None));
+        let change = SchemaChange { schema: Arc::new(added), existing_rows: None };
+        assert_eq!(SchemaPolicies { add_column: Policy::Stop, ..ignore }.refusal(&before, &change), None);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A source schema that meets a table: under which schema are its rows written, and does the table have it yet?
 //!
 //! Rows that stay keep their columns: a field id goes with its column through renames, and where a type grows by Iceberg's
-//! rules. A column that the source dropped stays, optional and with its old values; one that comes anew is optional, under an
+//! rules. A column that the source dropped stays, optional and with its old values, unless the schema says that it goes;
+//! one that comes anew is optional, under an
 //! id of its own, whatever was called so before. A load replaces all rows, so it goes by names alone and leaves nothing behind.
 //! Columns that only the table in the lake has (somebody else added them) stay where they are, and calve's rows leave them NULL.
 
@@ -98,7 +99,9 @@ impl<'a> Fitting<'a> {
                 continue;
             }
             let taken = self.source.columns.iter().any(|column| column.name == present.name);
-            let was_ours = is_dropped(present) || self.stamped.is_some_and(|s| has_name(s, &present.name));
+            let was_dropped = is_dropped(present);
+            let was_ours = was_dropped || self.stamped.is_some_and(|s| has_name(s, &present.name));
+            let goes = self.source.drops_columns && !was_dropped;
             match (was_ours, taken) {
                 // Its values are of a column that is gone; the name is another's now.
                 (true, true) if !self.held.contains(&present.id) => {}
@@ -107,6 +110,7 @@ impl<'a> Fitting<'a> {
                     let optional = NestedField::optional(present.id, name, (*present.field_type).clone());
                     fields.push(Arc::new(optional.with_doc(DROPPED)));
                 }
+                (true, false) if goes && !self.held.contains(&present.id) => {}
                 (true, false) => {
                     let optional = NestedField::optional(present.id, &present.name, (*present.field_type).clone());
                     fields.push(Arc::new(optional.with_doc(DROPPED)));
@@ -351,6 +355,31 @@ mod tests {
         // A load leaves nothing behind of what was dropped.
         let plain = evolved(&changed, &first, &changed, Onto::Load);
         assert_eq!(ids(&plain), [("added", 4, true), ("number", 3, true), ("key", 1, true)]);
+    }
+
+    #[test]
+    fn dropped_columns_go_where_that_is_asked_for() {
+        let source = base();
+        let current = new_schema(&source).unwrap();
+        let without = |names: &[&str]| {
+            let columns = source.columns.iter().filter(|column| !names.contains(&column.name.as_str())).cloned();
+            TableSchema { drops_columns: true, ..table(columns.collect()) }
+        };
+        let schema = evolved(&without(&["name"]), &current, &source, Onto::Table);
+        assert_eq!(ids(&schema), [("id", 1, true), ("n", 3, true)]);
+        assert_eq!(fit(&without(&["name"]), &schema, Some(&without(&["name"])), 3, Onto::Table).unwrap(), Fit::Present);
+        // What stayed once stays, and so does what partitions are by.
+        let mut fewer = source.clone();
+        fewer.columns.remove(1);
+        let marked = evolved(&fewer, &current, &source, Onto::Table);
+        let schema = evolved(&without(&["name", "n"]), &marked, &fewer, Onto::Table);
+        assert_eq!(ids(&schema), [("id", 1, true), ("name", 2, false)]);
+        let Fit::Evolved(held) =
+            super::fit(&without(&["name"]), &current, Some(&source), 3, &[2], Onto::Table).unwrap()
+        else {
+            panic!("it changed");
+        };
+        assert_eq!(ids(&held), [("id", 1, true), ("n", 3, true), ("name", 2, false)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The source's table changes its shape. Where rows in the lake can follow, they do; where not, that table stops, says so, and
 //! comes back. No other notices.
 
+use calve_integration::compare::{self, Pair};
 use calve_integration::pipeline::until;
 use calve_integration::readers;
 
@@ -289,5 +290,48 @@ fn by_policy_a_table_is_read_again_or_held() -> anyhow::Result<()> {
     assert_eq!(names, ["id", "v", "more"]);
     case.pipeline.finish(&["reload", "public.held"])?.expect_success()?;
     case.once_and_same(&["public.altered", "public.steady", "public.held", "public.swapped"])?;
+    case.pass()
+}
+
+/// Columns that are added stay out of the lake, and those that are dropped go from it, as long as the table is not read again.
+#[test]
+fn by_policy_columns_are_left_out_and_go() -> anyhow::Result<()> {
+    let expected = "create table expected (id int primary key, v text); insert into expected select id, v from altered;
+                    create schema lake; alter table expected set schema lake;";
+    let mut case = Case::new("left_out", &format!("{TWO}{expected}"), &["public.*"])?;
+    case.pipeline = case.pipeline.clone().with(
+        "schema_changes: {add_column: ignore, drop_column: apply}\ntables: [{name: public.steady, schema_changes: {add_column: apply}}]\n",
+    );
+    case.once_and_same(&BOTH)?;
+    let calve = case.pipeline.start()?;
+    case.sql.run(
+        "alter table steady add more int; insert into steady values (1000, 'goes on', 5);
+         alter table altered drop gone, add more int not null default 7, add place inet;
+         update altered set v = 'b', more = 8 where id = 1; insert into altered (id, v) values (100, 'new');
+         update lake.expected set v = 'b' where id = 1; insert into lake.expected values (100, 'new')",
+    )?;
+    until("it to tell of the columns", || {
+        Ok(calve.log().contains("column \"more\", \"place\" was added, and is left out"))
+    })?;
+    case.await_same(&["public.steady"])?;
+    calve.terminate()?;
+    // One of them becomes another, with calve away. The dropped one's name is a new column's.
+    case.sql.run(
+        "alter table altered rename more to others; alter table altered alter others type text, drop place, add gone text;
+         update altered set v = 'c', others = 'x' where id = 3; update lake.expected set v = 'c' where id = 3",
+    )?;
+    let finished = case.pipeline.finish(&["run", "--once"])?.expect_success()?;
+    case.same(&["public.steady"])?;
+    let (lake, pair) = (case.lake().clone(), Pair::new(("lake", "expected"), ("public", "altered")));
+    let differences = readers::duckdb(|duckdb| compare::compare(&mut case.sql, &lake, &pair, duckdb))?;
+    assert!(differences.is_empty(), "{differences}");
+    assert_eq!(field_ids(&case)?, ids(&[("id", 1), ("v", 2)]));
+    let log = finished.stderr;
+    assert!(log.contains("column \"gone\" was added") && !log.contains("no longer"), "{log}");
+    case.pipeline.finish(&["reload", "public.altered"])?.expect_success()?;
+    case.once_and_same(&BOTH)?;
+    // Whatever was dropped before leaves nothing behind, and ids are not given twice.
+    assert_eq!(field_ids(&case)?, ids(&[("id", 1), ("v", 2), ("others", 4), ("gone", 5)]));
+    case.same_by_spark(&BOTH)?;
     case.pass()
 }

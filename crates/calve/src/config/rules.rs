@@ -7,6 +7,8 @@ use calve_core::{
     TableRules,
 };
 
+use calve_engine::{Policy, SchemaPolicies};
+
 use super::option::nearest;
 use super::raw::{Given, TableEntry};
 use super::reader::Reader;
@@ -19,23 +21,31 @@ pub(super) struct Common {
     mode: Mode,
     preimages: bool,
     mask: Option<MaskKey>,
+    leaves_out_added: bool,
 }
 
 impl Common {
-    pub(super) fn read(reader: &mut Reader<'_>, file: Option<&Path>) -> Self {
+    pub(super) fn read(reader: &mut Reader<'_>, file: Option<&Path>, policies: SchemaPolicies) -> Self {
         Self {
             on_unrepresentable: reader.value_or("on_unrepresentable", OnUnrepresentable::Error, policy),
             mode: reader.value_or("mode", Mode::Upsert, mode),
             preimages: reader.value_or("preimages", false, boolean),
             mask: salt(reader, file),
+            leaves_out_added: leaves_out_added(policies),
         }
     }
 
     /// The rules of tables that have none of their own.
     pub(super) fn rules(&self) -> TableRules {
         let (on_unrepresentable, mode) = (self.on_unrepresentable, self.mode.with(self.preimages));
-        TableRules { on_unrepresentable, mode, mask: self.mask.clone(), ..TableRules::default() }
+        let (mask, leaves_out_added) = (self.mask.clone(), self.leaves_out_added);
+        TableRules { on_unrepresentable, mode, mask, leaves_out_added, ..TableRules::default() }
     }
+}
+
+/// Whether columns that are added are to be left out.
+pub(super) fn leaves_out_added(policies: SchemaPolicies) -> bool {
+    policies.add_column == Policy::Ignore
 }
 
 /// A mode, as one word.

@@ -14,8 +14,8 @@ struct PolicyOption {
 }
 
 const OPTIONS: [PolicyOption; 8] = [
-    PolicyOption { key: "schema_changes.add_column", parse: policy, of: |all| &mut all.add_column },
-    PolicyOption { key: "schema_changes.drop_column", parse: policy, of: |all| &mut all.drop_column },
+    PolicyOption { key: "schema_changes.add_column", parse: of_columns, of: |all| &mut all.add_column },
+    PolicyOption { key: "schema_changes.drop_column", parse: of_columns, of: |all| &mut all.drop_column },
     PolicyOption { key: "schema_changes.rename_column", parse: policy, of: |all| &mut all.rename_column },
     PolicyOption { key: "schema_changes.widen_type", parse: policy, of: |all| &mut all.widen_type },
     PolicyOption { key: "schema_changes.drop_not_null", parse: policy, of: |all| &mut all.drop_not_null },
@@ -52,6 +52,10 @@ pub(super) fn of_entry(reader: &mut Reader<'_>, entry: &TableEntry, all: SchemaP
 
 fn policy(text: &str) -> std::result::Result<Policy, String> {
     one_of(text, &[Policy::Apply, Policy::Reload, Policy::Stop])
+}
+
+fn of_columns(text: &str) -> std::result::Result<Policy, String> {
+    one_of(text, &[Policy::Apply, Policy::Ignore, Policy::Reload, Policy::Stop])
 }
 
 fn of_partitions(text: &str) -> std::result::Result<Policy, String> {
@@ -105,6 +109,8 @@ tables:
   - shop.plain
   - name: shop.own
     schema_changes: {add_column: apply, drop_partition: ignore}
+  - name: shop.narrow
+    schema_changes: {add_column: ignore, drop_column: apply}
   - name: shop.*
     schema_changes: {swap: stop}
 ";
@@ -125,6 +131,9 @@ tables:
         assert_eq!(of("plain"), (Policy::Stop, Policy::Stop, Policy::Apply, Policy::Reload));
         assert_eq!(of("own"), (Policy::Apply, Policy::Ignore, Policy::Apply, Policy::Reload));
         assert_eq!(of("other"), (Policy::Stop, Policy::Stop, Policy::Stop, Policy::Reload));
+        assert_eq!((policies("narrow").drop_column, policies("own").drop_column), (Policy::Apply, Policy::Ignore));
+        let leaves_out = |name: &str| settings.tables.rules().table(&TableName::new("shop", name)).leaves_out_added;
+        assert_eq!(["narrow", "own", "plain"].map(leaves_out), [true, false, false]);
     }
 
     #[test]

@@ -569,7 +569,7 @@ fn read_tables(
 ) -> TableSelection {
     let mut selection = TableSelection {
         namespace: reader.value("namespace", not_empty),
-        common: rules::Common::read(reader, file),
+        common: rules::Common::read(reader, file, policies),
         ..TableSelection::default()
     };
     for entry in reader.tables("tables") {
@@ -580,13 +580,15 @@ fn read_tables(
         let merge = merges::of_entry(reader, entry, &pattern);
         let rules = rules::of_entry(reader, entry, &selection.common, pattern.exact().is_some());
         let (layout, files) = layouts::of_entry(reader, entry, files);
+        let schema_changes = schema_changes::of_entry(reader, entry, policies);
+        let leaves_out_added = rules::leaves_out_added(schema_changes.unwrap_or(policies));
         selection.include.push(Selected {
             pattern,
             target,
             merge,
-            rules: TableRules { layout, ..rules },
+            rules: TableRules { layout, leaves_out_added, ..rules },
             files,
-            schema_changes: schema_changes::of_entry(reader, entry, policies),
+            schema_changes,
             only_says_how,
         });
     }

@@ -17,6 +17,16 @@ impl TableRules {
         ColumnUse::Values
     }
 
+    /// What the lake shall get of a column that the table did not have when it was read.
+    pub fn usage_of_added(&self, column: &str) -> ColumnUse {
+        if self.leaves_out_added { ColumnUse::LeftOut } else { self.usage(column) }
+    }
+
+    /// What the lake shall get of a column that had another name, of which it got `before`.
+    pub fn usage_of_renamed(&self, before: &ColumnUse, column: &str) -> ColumnUse {
+        if self.leaves_out_added && before.is_left_out() { ColumnUse::LeftOut } else { self.usage(column) }
+    }
+
     /// The schema of a table that is about to be read: the lake gets of it what the rules say by now.
     #[must_use]
     pub fn applied(&self, mut schema: TableSchema) -> TableSchema {
@@ -109,6 +119,8 @@ impl ValueRules {
             let what = match (is, &wanted) {
                 (ColumnUse::Masked(_), ColumnUse::Masked(_)) => continue,
                 (is, wanted) if is == wanted => continue,
+                // It may have been added since.
+                (ColumnUse::LeftOut, _) if rules.leaves_out_added => continue,
                 (_, ColumnUse::LeftOut) => format!("column {name} is to be left out"),
                 (_, ColumnUse::Masked(_)) => format!("column {name} is to have a mask"),
                 (ColumnUse::LeftOut, _) => format!("column {name} is to be left out no longer"),

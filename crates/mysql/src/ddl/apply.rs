@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{Column, ColumnType, ColumnUse, NativeType, SchemaChange, TableRules, TableSchema};
+use calve_core::{Column, ColumnSelection, ColumnType, ColumnUse, NativeType, SchemaChange, TableRules, TableSchema};
 
 use super::change::{Alteration, TableChange};
 use super::conversion;
@@ -216,18 +216,19 @@ impl<'a> Table<'a> {
         let mut columns = Vec::with_capacity(drafts.len());
         for draft in drafts {
             let in_key = key.contains(&draft.id);
+            // Under another name another rule may hold; the lake goes on with what it has of a column under its own, and of the key.
+            let usage = match draft.before {
+                Some(before) if in_key || before.name == draft.name => before.usage.clone(),
+                Some(before) => self.rules().usage_of_renamed(&before.usage, draft.name),
+                None => self.rules().usage_of_added(draft.name),
+            };
             let column = match (draft.definition, draft.before, converts_to) {
-                (Some(definition), _, _) => self.defined(definition, character_set.as_deref(), in_key)?,
+                (Some(definition), _, _) => self.defined(definition, &usage, character_set.as_deref(), in_key)?,
                 (None, Some(before), Some(name)) if before.native.character_set.is_some() => {
                     self.converted(before, name, in_key)?
                 }
                 (None, Some(before), _) => before.clone(),
                 (None, None, _) => return Err(format!("column {} comes from nowhere", draft.name)),
-            };
-            // Under another name another rule may hold; the lake goes on with what it has of a column under its own, and of the key.
-            let usage = match draft.before {
-                Some(before) if in_key || before.name == draft.name => before.usage.clone(),
-                Some(_) | None => self.rules().usage(draft.name),
             };
             let nullable = column.nullable || self.rules().may_become_null(draft.name, in_key);
             let ty = if matches!(usage, ColumnUse::Masked(_)) { ColumnType::String } else { column.ty };
@@ -247,7 +248,13 @@ impl<'a> Table<'a> {
         self.session.rules.cloned().unwrap_or_default()
     }
 
-    fn defined(&self, definition: &Definition, table: Option<&str>, in_key: bool) -> Result<Column, String> {
+    fn defined(
+        &self,
+        definition: &Definition,
+        usage: &ColumnUse,
+        table: Option<&str>,
+        in_key: bool,
+    ) -> Result<Column, String> {
         let flavour = self.session.flavour;
         let catalog = definition.ty.in_catalog(flavour, table)?;
         let not_null = in_key || definition.nullable == Some(false);
@@ -257,7 +264,10 @@ impl<'a> Table<'a> {
             (attribute::GENERATED, definition.generated),
         ];
         let attributes: Vec<&str> = attributes.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| *name).collect();
-        let rules = self.rules();
+        let mut rules = self.rules();
+        if usage.is_left_out() {
+            rules.selection = ColumnSelection::Only(Vec::new());
+        }
         types::column(flavour, &self.conversions(), &rules, &definition.name, &catalog, &attributes, in_key)
             .map_err(|unsupported| format!("column {} {unsupported}", definition.name))
     }

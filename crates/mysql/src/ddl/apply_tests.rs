@@ -70,6 +70,23 @@ fn rules_follow_the_name() {
 }
 
 #[test]
+fn what_is_added_stays_out_where_that_is_asked_for() {
+    let before = schema(Flavour::MySql, "a INT");
+    let rules = TableRules { leaves_out_added: true, ..TableRules::default() };
+    let session = Session { rules: Some(&rules), ..STRICT };
+    let change = altered(&before, "ALTER TABLE t ADD b INT NOT NULL DEFAULT 7, ADD c POINT FIRST", session);
+    let SchemaChange { schema: after, existing_rows } = change.unwrap().unwrap();
+    let kept = |schema: &TableSchema| -> Vec<String> {
+        schema.kept().columns.iter().map(|column| column.name.clone()).collect()
+    };
+    assert_eq!((kept(&after), existing_rows), (vec!["id".to_owned(), "a".to_owned()], None));
+    // Under another name and type too; and columns that the lake has stay in it.
+    let change = altered(&after, "ALTER TABLE t CHANGE b other TEXT, RENAME COLUMN a TO z", session).unwrap().unwrap();
+    assert_eq!((kept(&change.schema), change.existing_rows), (vec!["id".to_owned(), "z".to_owned()], None));
+    assert_eq!(after.evolution(&change.schema), Evolution::Kept);
+}
+
+#[test]
 fn columns_come_go_and_move_as_the_statement_says() {
     let before = schema(Flavour::MySql, "a INT, b VARCHAR(10), c ENUM('x','y') NOT NULL");
     assert_eq!(shown(&before), "1 id int!, 2 a int, 3 b varchar(10), 4 c enum('x','y')! key id");

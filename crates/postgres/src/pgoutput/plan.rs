@@ -151,7 +151,7 @@ fn plan(
         return Err(stop(detail));
     }
     let of_table = rules.table(&schema.table);
-    match reshape(schema, &known.shape, &known.attributes, &|name| of_table.usage(name)) {
+    match reshape(schema, &known.shape, &known.attributes, &of_table) {
         Err(detail) => Err(stop(detail)),
         Ok(Some(change)) => match identity_difference(&known.shape, &change.schema) {
             Some(detail) => Err(stop(detail)),

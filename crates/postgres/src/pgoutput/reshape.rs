@@ -6,20 +6,20 @@
 
 use std::sync::Arc;
 
-use calve_core::{Column, ColumnType, ColumnUse, NativeType, SchemaChange, TableSchema};
+use calve_core::{Column, ColumnType, ColumnUse, NativeType, SchemaChange, TableRules, TableSchema};
 
 use super::plan::{Shape, ShapeColumn};
 use crate::attributes::Attribute;
 use crate::types::{built_in, built_in_type, element_of, oid};
 
-/// The schema that rows of this shape have; None where it is the present one. `usage` is what the lake shall get of columns that come,
+/// The schema that rows of this shape have; None where it is the present one. The rules say what the lake shall get of columns that come,
 /// or get another name. The error says why it cannot be told, or why
 /// rows in the lake cannot be what they are at the source.
 pub(super) fn reshape(
     schema: &TableSchema,
     shape: &Shape,
     attributes: &[Attribute],
-    usage: &dyn Fn(&str) -> ColumnUse,
+    rules: &TableRules,
 ) -> Result<Option<SchemaChange>, String> {
     let numbered = !attributes.is_empty() && schema.columns.iter().all(|column| column.id != 0);
     if let Some(difference) = difference(shape, schema) {
@@ -38,7 +38,7 @@ pub(super) fn reshape(
             None => Ok(with_left_out(schema, attributes)),
         };
     }
-    let mut change = Change { schema, shape, attributes, usage, last: 0, existing_rows: None };
+    let mut change = Change { schema, shape, attributes, rules, last: 0, existing_rows: None };
     let mut columns = Vec::with_capacity(shape.columns.len());
     for column in &shape.columns {
         let column = change.column(column)?;
@@ -79,7 +79,7 @@ struct Change<'a> {
     schema: &'a TableSchema,
     shape: &'a Shape,
     attributes: &'a [Attribute],
-    usage: &'a dyn Fn(&str) -> ColumnUse,
+    rules: &'a TableRules,
     /// The number of the column before: they grow.
     last: u32,
     existing_rows: Option<String>,
@@ -116,7 +116,7 @@ impl Change<'_> {
         let has = (column.type_oid, column.modifier);
         let mut next = before.clone();
         if before.name != column.name && self.schema.key_columns().all(|key| key.id != before.id) {
-            next.usage = (self.usage)(&column.name);
+            next.usage = self.rules.usage_of_renamed(&before.usage, &column.name);
         }
         if next.usage.is_left_out() {
             // Its type tells apart one shape from another, and no more.
@@ -157,7 +157,7 @@ impl Change<'_> {
     }
 
     fn added(&mut self, now: &Attribute, column: &ShapeColumn) -> Result<Column, String> {
-        let usage = (self.usage)(&column.name);
+        let usage = self.rules.usage_of_added(&column.name);
         if usage.is_left_out() {
             let native = NativeType { id: column.type_oid, modifier: column.modifier, ..now.column.native.clone() };
             return Ok(Column { nullable: true, native, usage, ..now.column.clone() });
@@ -227,13 +227,9 @@ fn difference(shape: &Shape, schema: &TableSchema) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use calve_core::{Evolution, TableName};
+    use calve_core::{ColumnPattern, ColumnSelection, Evolution, TableName};
 
     use super::*;
-
-    fn values(_: &str) -> ColumnUse {
-        ColumnUse::Values
-    }
 
     const NUMERIC_10_2: i32 = (10 << 16 | 2) + 4;
 
@@ -291,7 +287,7 @@ mod tests {
     const PRICE: Named = (3, "price", oid::NUMERIC, NUMERIC_10_2);
 
     fn became(seen: &[Named], dropped: &[u32], now: &[Named]) -> Result<Option<SchemaChange>, String> {
-        reshape(&schema(&[ID, NAME, PRICE]), &shape(seen), &attributes(dropped, now), &values)
+        reshape(&schema(&[ID, NAME, PRICE]), &shape(seen), &attributes(dropped, now), &TableRules::default())
     }
 
     /// Numbers, names and nothing said of rows that were there.
@@ -326,9 +322,9 @@ mod tests {
         }
     }
 
-    /// As the lake gets the columns whose names begin so.
-    fn less_notes(name: &str) -> ColumnUse {
-        if name.starts_with("note") { ColumnUse::LeftOut } else { ColumnUse::Values }
+    /// The lake gets no columns whose names begin so.
+    fn less_notes() -> TableRules {
+        TableRules { selection: ColumnSelection::Without(vec![ColumnPattern::new("note*")]), ..TableRules::default() }
     }
 
     #[test]
@@ -337,7 +333,7 @@ mod tests {
         let mut before = schema(&[ID, NAME, note]);
         before.columns[2].usage = ColumnUse::LeftOut;
         let became = |seen: &[Named], dropped: &[u32], now: &[Named]| {
-            let change = reshape(&before, &shape(seen), &attributes(dropped, now), &less_notes)?;
+            let change = reshape(&before, &shape(seen), &attributes(dropped, now), &less_notes())?;
             let change = change.ok_or("the same")?;
             let kept = before.evolution(&change.schema) == Evolution::Kept && change.existing_rows.is_none();
             Ok::<_, String>((change.schema.kept().columns.len(), kept))
@@ -359,8 +355,24 @@ mod tests {
             assert_eq!(became(&seen, &dropped, &seen), expected, "{seen:?}");
         }
         let now: Vec<_> = attributes(&[], &[ID, NAME, note]).into_iter().chain([filled_now]).collect();
-        let change = reshape(&before, &shape(&[ID, NAME, note, filled]), &now, &less_notes).unwrap().unwrap();
+        let change = reshape(&before, &shape(&[ID, NAME, note, filled]), &now, &less_notes()).unwrap().unwrap();
         assert_eq!(change.existing_rows, None);
+    }
+
+    #[test]
+    fn what_is_added_stays_out_where_that_is_asked_for() {
+        let rules = TableRules { leaves_out_added: true, ..TableRules::default() };
+        let filled = (4, "filled", oid::INT4, -1);
+        let now = attributes(&[], &[ID, NAME, PRICE, filled]);
+        let added = reshape(&schema(&[ID, NAME, PRICE]), &shape(&[ID, NAME, PRICE, filled]), &now, &rules);
+        let SchemaChange { schema: after, existing_rows } = added.unwrap().unwrap();
+        assert_eq!((after.kept().columns.len(), after.columns[3].usage.clone()), (3, ColumnUse::LeftOut));
+        assert_eq!(existing_rows, None);
+        // Under another name and type too; and columns that the lake has stay in it.
+        let seen = [ID, (2, "title", oid::TEXT, -1), PRICE, (4, "other", oid::TEXT, -1)];
+        let renamed = reshape(&after, &shape(&seen), &attributes(&[], &seen), &rules).unwrap().unwrap();
+        assert_eq!((renamed.schema.kept().columns.len(), renamed.existing_rows), (3, None));
+        assert_eq!(after.evolution(&renamed.schema), Evolution::Kept);
     }
 
     #[test]
@@ -422,10 +434,11 @@ mod tests {
         let now = [ID, NAME, PRICE, (4, "computed", oid::INT4, -1)];
         let known = became(&all, &[], &now).unwrap().expect("a column more is left out").schema;
         assert_eq!((&known.columns, &known.left_out), (&schema(&all).columns, &vec![4]));
-        assert_eq!(reshape(&known, &shape(&all), &attributes(&[], &now), &values), Ok(None));
+        assert_eq!(reshape(&known, &shape(&all), &attributes(&[], &now), &TableRules::default()), Ok(None));
         let plain = [ID, NAME, PRICE, (4, "plain", oid::INT4, -1)];
-        let change =
-            reshape(&known, &shape(&plain), &attributes(&[], &plain), &values).unwrap().expect("the shape is another");
+        let change = reshape(&known, &shape(&plain), &attributes(&[], &plain), &TableRules::default())
+            .unwrap()
+            .expect("the shape is another");
         assert!(change.schema.left_out.is_empty());
         assert!(matches!(known.evolution(&change.schema), Evolution::ReadAgain(why) if why.contains("plain")));
         // Without numbers nothing can be told.
@@ -433,10 +446,10 @@ mod tests {
         old.columns[1].id = 0;
         let seen = [ID, PRICE];
         assert_eq!(
-            reshape(&old, &shape(&seen), &attributes(&[2], &seen), &values),
+            reshape(&old, &shape(&seen), &attributes(&[2], &seen), &TableRules::default()),
             Err("column name was dropped".to_owned())
         );
-        assert!(reshape(&schema(&[ID, NAME]), &shape(&[ID]), &[], &values).is_err());
+        assert!(reshape(&schema(&[ID, NAME]), &shape(&[ID]), &[], &TableRules::default()).is_err());
     }
 
     #[test]
@@ -448,8 +461,9 @@ mod tests {
             before.columns[2].ty = ColumnType::String;
             let mut catalog = attributes(&[], &[ID, NAME, now]);
             catalog[2].column.ty = ColumnType::String;
-            let change =
-                reshape(&before, &shape(&[ID, NAME, has]), &catalog, &values).unwrap().expect("the shape is another");
+            let change = reshape(&before, &shape(&[ID, NAME, has]), &catalog, &TableRules::default())
+                .unwrap()
+                .expect("the shape is another");
             assert_eq!((change.existing_rows, &change.schema.columns[2].ty), (None, &ColumnType::String));
             assert_eq!(change.schema.columns[2].native.id, has.2);
         }
@@ -460,7 +474,7 @@ mod tests {
             before.columns[2].ty = ty.clone();
             let mut catalog = attributes(&[], &[ID, NAME, double]);
             catalog[2].column.ty = ty;
-            let change = reshape(&before, &shape(&[ID, NAME, double]), &catalog, &values)
+            let change = reshape(&before, &shape(&[ID, NAME, double]), &catalog, &TableRules::default())
                 .unwrap()
                 .expect("the shape is another");
             assert_eq!(change.existing_rows.is_none(), kept, "{change:?}");

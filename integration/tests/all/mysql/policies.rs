@@ -1,6 +1,7 @@
 //! What tables do by their policy: partitions that are dropped, columns that are left out or leave the lake.
 
 use calve_integration::compare::{self, Pair};
+use calve_integration::pipeline::until;
 use calve_integration::readers;
 use calve_testkit::servers::Server;
 
@@ -82,7 +83,43 @@ fn tables_whose_partitions_are_dropped_are_read_again_where_that_is_asked_for(se
     case.pass()
 }
 
+/// Columns that are added stay out of the lake, and those that are dropped go from it, as long as the table is not read again.
+fn columns_are_left_out_and_go_where_that_is_asked_for(server: &Server) -> anyhow::Result<()> {
+    let schema = format!(
+        "create table t (id int primary key, v varchar(20), gone int); insert into t select i, 'a', i from {};
+         create table expected (id int primary key, v varchar(20)); insert into expected select id, v from t;",
+        numbers(1, 20)
+    );
+    let mut case = BinlogCase::on(server, "left_out", &schema, &["t"])?;
+    case.pipeline = case.pipeline.clone().with("schema_changes: {add_column: ignore, drop_column: apply}");
+    case.once_and_same(&["t"])?;
+    let calve = case.pipeline.start()?;
+    case.sql.run(
+        "alter table t drop column gone, add column more int not null default 7, add column place point after id;
+         update t set v = 'b', more = 8 where id = 1; insert into t (id, v) values (100, 'new'); delete from t where id = 2;
+         update expected set v = 'b' where id = 1; insert into expected values (100, 'new'); delete from expected where id = 2",
+    )?;
+    until("it to tell of the columns", || {
+        Ok(calve.log().contains("column \"place\", \"more\" was added, and is left out"))
+    })?;
+    calve.terminate()?;
+    // One of them becomes another, with calve away. The dropped one's name is a new column's.
+    case.sql.run(
+        "alter table t change more others varchar(9), drop column place, add column gone text;
+         update t set v = 'c', others = 'x' where id = 3; update expected set v = 'c' where id = 3",
+    )?;
+    let finished = case.pipeline.finish(&["run", "--once"])?.expect_success()?;
+    case.same_as("t", "expected")?;
+    let log = finished.stderr;
+    anyhow::ensure!(log.contains("column \"gone\" was added") && !log.contains("no longer"), "unexpected:\n{log}");
+    let name = case.name("t");
+    case.pipeline.finish(&["reload", &name])?.expect_success()?;
+    case.once_and_same(&["t"])?;
+    case.pass()
+}
+
 on_every_server!(
+    columns_are_left_out_and_go_where_that_is_asked_for,
     rows_of_dropped_partitions_are_kept_where_that_is_asked_for,
     tables_whose_partitions_are_dropped_are_read_again_where_that_is_asked_for,
 );
