@@ -7,7 +7,8 @@
 #   docker/image.sh clean          removes every root (not the images)
 #
 # SUITE is bookworm (Postgres 15, MariaDB 10.11), trixie (Postgres 17, MariaDB 11.8) or sid (Postgres 18, MySQL 9); the
-# latter two have pgvector, of which bookworm has none. Building takes about a minute a suite, as root. Archive, proxy and keys are those this machine's apt already uses; signatures are
+# latter two have pgvector, of which bookworm has none. trixie-postgis is trixie with PostGIS, for the tests that need it.
+# Building takes about a minute a suite, as root. Archive, proxy and keys are those this machine's apt already uses; signatures are
 # always verified. A root's name carries a digest of what it is made of, so that checkouts of different recipes share a
 # cache without pulling each other's servers down.
 #
@@ -24,7 +25,8 @@ recipe=2
 say() { printf 'image.sh: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# What each suite is made of, and the programs whose running shows that the root is whole.
+# What each suite is made of, and the programs whose running shows that the root is whole. A variant has the name of its
+# Debian suite before the dash.
 suite_contents() {
     case $1 in
         bookworm)
@@ -35,11 +37,15 @@ suite_contents() {
             packages=postgresql-17,postgresql-17-pgvector,mariadb-server-core,mariadb-client
             probes="/usr/lib/postgresql/17/bin/postgres /usr/sbin/mariadbd /usr/bin/mariadb /usr/bin/mariadb-binlog"
             ;;
+        trixie-postgis)
+            packages=postgresql-17,postgresql-17-pgvector,postgresql-17-postgis-3,mariadb-server-core,mariadb-client
+            probes="/usr/lib/postgresql/17/bin/postgres /usr/sbin/mariadbd /usr/bin/mariadb /usr/bin/mariadb-binlog"
+            ;;
         sid)
             packages=postgresql-18,postgresql-18-pgvector,mysql-server-core,mysql-client
             probes="/usr/lib/postgresql/18/bin/postgres /usr/sbin/mysqld /usr/bin/mysql /usr/bin/mysqlbinlog"
             ;;
-        *) die "no suite named \"$1\"; there are bookworm, trixie and sid" ;;
+        *) die "no suite named \"$1\"; there are bookworm, trixie, trixie-postgis and sid" ;;
     esac
     stamp="recipe $recipe: $1 $packages"
     key=$(printf '%s' "$stamp" | sha256sum | cut -c1-12)
@@ -125,15 +131,15 @@ remove_root() {
 }
 
 build_root() {
-    local suite=$1 root=$2 mirror keyring building log
+    local suite=$1 root=$2 debian=${1%%-*} mirror keyring building log
     require_tools
     use_apt_proxy
     mirror=$(debian_mirror)
-    keyring=$(verified_keyring "$suite" "$mirror")
+    keyring=$(verified_keyring "$debian" "$mirror")
     building=$root.building log=$root.log
     remove_root "$building"
-    say "building Debian $suite with $packages (about a minute)"
-    if ! nice debootstrap --variant=minbase --keyring="$keyring" --include="$packages" "$suite" "$building" "$mirror" >"$log" 2>&1; then
+    say "building Debian $debian with $packages (about a minute)"
+    if ! nice debootstrap --variant=minbase --keyring="$keyring" --include="$packages" "$debian" "$building" "$mirror" >"$log" 2>&1; then
         tail -n 20 "$log" "$building/debootstrap/debootstrap.log" >&2 2>/dev/null || true
         remove_root "$building"
         die "debootstrap of $suite failed; the whole output is in $log"

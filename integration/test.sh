@@ -5,9 +5,10 @@
 #   integration/test.sh               all stages, in the order below
 #   integration/test.sh unit crash    these only
 #
-# Stages: fmt clippy docs build servers unit integration crash migrate. Logs go to target/test-logs, and to the terminal when a stage fails.
+# Stages: fmt clippy docs build servers unit integration crash migrate; and postgis, geometries on a server that has PostGIS,
+# which only runs where it is named. Logs go to target/test-logs, and to the terminal when a stage fails.
 #
-#   CALVE_TEST_POSTGRES_15, _17, _18; CALVE_TEST_MYSQL_9; CALVE_TEST_MARIADB_10_11, _11_8
+#   CALVE_TEST_POSTGRES_15, _17, _18, _17_POSTGIS; CALVE_TEST_MYSQL_9; CALVE_TEST_MARIADB_10_11, _11_8
 #                                      servers to use instead of starting some, as URLs of superusers
 #   CALVE_TEST_ENGINE                  docker or chroot, instead of what is found
 #   CALVE_TEST_CACHE                   where servers and readers are kept (default /var/cache/calve-test)
@@ -19,14 +20,20 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 cd "$repository"
 
-all_stages=(fmt clippy docs build servers unit integration crash migrate)
+default_stages=(fmt clippy docs build servers unit integration crash migrate)
+all_stages=("${default_stages[@]}" postgis)
 case ${1:-} in -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit ;; esac
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=("${all_stages[@]}")
+[ ${#stages[@]} -gt 0 ] || stages=("${default_stages[@]}")
 for stage in "${stages[@]}"; do
     case " ${all_stages[*]} " in *" $stage "*) ;; *) die "no stage \"$stage\"; there are ${all_stages[*]}" ;; esac
 done
 wanted() { case " ${stages[*]} " in *" $1 "*) ;; *) return 1 ;; esac }
+wanted_any() {
+    local one
+    for one in "$@"; do wanted "$one" && return; done
+    return 1
+}
 
 logs=$target/test-logs
 mkdir -p "$logs"
@@ -116,6 +123,14 @@ crash() {
     return $status
 }
 
+# Ignored elsewhere. A name that no test has is no failure to the runner.
+postgis() {
+    local ran
+    cargo test "${build[@]}" --test all -- --test-threads 6 --ignored postgis || return 1
+    read -r ran _ < <(count_tests "$logs/postgis.log")
+    [ "$ran" -gt 0 ] || { say "no test was run"; return 1; }
+}
+
 migrate() {
     local seed=${MIGRATE_SEED:-$RANDOM$RANDOM} source status=0
     for source in postgres mysql mariadb; do
@@ -125,7 +140,12 @@ migrate() {
 }
 
 # Servers and readers are fetched and built while the compiler works.
-prepare_servers() { nice "$servers" prepare; }
+prepare_servers() {
+    local status=0
+    if wanted_any servers unit integration crash migrate; then nice "$servers" prepare || status=1; fi
+    if wanted postgis; then nice "$servers" prepare postgres-17-postgis || status=1; fi
+    return $status
+}
 prepare_readers() {
     ls -d /usr/lib/jvm/java-17-* >/dev/null 2>&1 || [ -n "${JAVA_HOME:-}" ] || command -v java >/dev/null || install_java
     nice integration/readers/setup.sh
@@ -162,7 +182,7 @@ main() {
     trap 'exit 130' INT TERM
     "$servers" sweep
 
-    if wanted servers || wanted unit || wanted integration || wanted crash || wanted migrate; then
+    if wanted_any servers unit integration crash migrate postgis; then
         prepare_servers >"$logs/prepare-servers.log" 2>&1 </dev/null &
         preparing+=($!)
         prepare_readers >"$logs/prepare-readers.log" 2>&1 </dev/null &
@@ -173,17 +193,17 @@ main() {
     if wanted fmt; then stage fmt cargo fmt --all --check || true; fi
     if wanted clippy; then stage clippy clippy || true; fi
     if wanted docs; then stage docs docs || true; fi
-    if wanted build || wanted unit || wanted integration || wanted crash || wanted migrate; then
+    if wanted_any build unit integration crash migrate postgis; then
         stage build cargo build "${build[@]}" --all-targets || built=no
     fi
     if [ ${#preparing[@]} -gt 0 ]; then stage servers prepared || ready=no; fi
-    for stage in unit integration crash migrate; do
+    for stage in unit integration crash migrate postgis; do
         wanted $stage || continue
         if [ $built = no ]; then not_run $stage build; continue; fi
         if [ $ready = no ]; then not_run $stage servers; continue; fi
         case $stage in
             unit) stage unit run_tests --lib --bins || true ;;
-            integration) stage integration integration || true ;;
+            integration | postgis) stage $stage $stage || true ;;
             crash | migrate)
                 stage $stage $stage || true
                 grep -h '^RESULT' "$logs/$stage.log" >&2 || true

@@ -12,7 +12,7 @@ from registry import free_port, locked
 
 def address_variable(kind, version):
     """The variable that names a server to use instead of starting one: CALVE_TEST_MARIADB_10_11."""
-    return f"CALVE_TEST_{kind.upper()}_{version.replace('.', '_')}"
+    return f"CALVE_TEST_{kind}_{version}".upper().replace(".", "_").replace("-", "_")
 
 
 def describe(entry, program, settings, linger_s):

@@ -73,6 +73,7 @@ class Program:
         self.version = version
         self.suite = SUITES[kind][version]
         self.image = f"{kind}:{version}"
+        self.optional = False
         self.server = {"mysql": "/usr/sbin/mysqld", "mariadb": "/usr/sbin/mariadbd"}[kind]
 
 

@@ -13,7 +13,18 @@ import engines
 import instance
 from processes import Failure, run
 
-SUITES = {"15": "bookworm", "17": "trixie", "18": "sid"}
+SUITES = {"15": "bookworm", "17": "trixie", "18": "sid", "17-postgis": "trixie-postgis"}
+
+# The official images: where tests want an extension, those that are made of them with it.
+IMAGES = {
+    "15": "postgres:15",
+    "17": "pgvector/pgvector:pg17",
+    "18": "pgvector/pgvector:pg18",
+    "17-postgis": "postgis/postgis:17-3.5",
+}
+
+# Prepared only where named.
+OPTIONAL = {"17-postgis"}
 
 # Roles of every cluster. `calve` is what a user would give calve: it may replicate, and is no superuser.
 SUPERUSER = "postgres"
@@ -49,9 +60,9 @@ class Program:
             raise Failure(f"no Postgres {version} among the test servers; there are {', '.join(SUITES)}")
         self.version = version
         self.suite = SUITES[version]
-        # The official image, and where tests want it the one that is made of it with pgvector.
-        self.image = f"postgres:{version}" if version == "15" else f"pgvector/pgvector:pg{version}"
-        self.bin = f"/usr/lib/postgresql/{version}/bin"
+        self.image = IMAGES[version]
+        self.optional = version in OPTIONAL
+        self.bin = f"/usr/lib/postgresql/{version.partition('-')[0]}/bin"
 
 
 def quoted(name):

@@ -3,6 +3,7 @@
 
   servers.py up postgres 17                 a new Postgres 17; prints it as JSON (id, host, port, data, ..)
   servers.py up postgres 17 --name orders   the server of that name, made or started where needed
+  servers.py up postgres 17-postgis         with PostGIS
   servers.py up mysql 9                     MySQL 9 or newer; the others are mariadb 10.11 and mariadb 11.8
   servers.py up mysql 9 --set gtid_mode=OFF with an option, here as in my.cnf
   servers.py url ID --user calve            its URL (users: postgres or root, who may all, and calve, who may replicate)
@@ -11,9 +12,10 @@
   servers.py restart ID --mode kill         stop (fast, immediate, kill) and start again: same data, same port
   servers.py down ID                        stops it and removes its data
 
-A server is, by preference: at an address given by environment (CALVE_TEST_POSTGRES_15, _17, _18, CALVE_TEST_MYSQL_9,
-CALVE_TEST_MARIADB_10_11, _11_8; shared use only), in Docker, or under chroot. CALVE_TEST_ENGINE=docker or chroot
-decides, `servers.py engine` tells. Everything lives below CALVE_TEST_CACHE (as root /var/cache/calve-test).
+A server is, by preference: at an address given by environment (CALVE_TEST_POSTGRES_15, _17, _18, _17_POSTGIS,
+CALVE_TEST_MYSQL_9, CALVE_TEST_MARIADB_10_11, _11_8; shared use only), in Docker, or under chroot.
+CALVE_TEST_ENGINE=docker or chroot decides, `servers.py engine` tells. Everything lives below CALVE_TEST_CACHE (as root
+/var/cache/calve-test).
 """
 
 import argparse
@@ -234,7 +236,7 @@ def prepare(args):
         if name not in known:
             raise Failure(f"no test server {name}; there are {', '.join(known)}")
     wanted = []
-    for name in args.servers or known:
+    for name in args.servers or [name for name in known if not known[name].optional]:
         program = known[name]
         variable = instance.address_variable(program.kind, program.version)
         if os.environ.get(variable):
@@ -337,7 +339,7 @@ def parser():
     it.add_argument("id")
     it.add_argument("name")
 
-    it = command("prepare", prepare, help="build or pull what servers need (all by default)")
+    it = command("prepare", prepare, help="build or pull what servers need (by default all but 17-postgis)")
     known = [f"{program.kind}-{program.version}" for program in all_programs()]
     it.add_argument("servers", nargs="*", metavar="SERVER", help=", ".join(known))
     it = command(

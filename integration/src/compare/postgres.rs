@@ -9,7 +9,7 @@ pub(super) fn read(sql: &mut Sql, pair: &Pair) -> anyhow::Result<SourceRows> {
     let (schema, table) = (sql.literal(&pair.source.0), sql.literal(&pair.source.1));
     let described = sql.rows(&format!(
             "select a.attname, base.oid in ('bpchar'::regtype, 'inet'::regtype, 'xml'::regtype),
-                    case when t.typcategory = 'A' then 'list' when t.typname in ('hstore', 'vector', 'geometry') then t.typname::text else '' end,
+                    case when t.typcategory = 'A' then 'list' when t.typname in ('hstore', 'vector', 'geometry', 'geography') then t.typname::text else '' end,
                     coalesce(element.oid, 0) in ('bpchar'::regtype, 'inet'::regtype, 'xml'::regtype),
                     exists (select from pg_index i where i.indrelid = c.oid and (i.indisprimary or i.indisreplident) and a.attnum = any (i.indkey)),
                     quote_ident(home.nspname)
@@ -48,7 +48,10 @@ pub(super) fn read(sql: &mut Sql, pair: &Pair) -> anyhow::Result<SourceRows> {
                 "select part::text from unnest({name}::real[]) with ordinality parts (part, at) order by at"
             )),
             "hstore" => of(format!("select array[key, value] from {}.each({name})", text(row, 5))),
-            "geometry" => format!("'\\x' || encode({name}::bytea, 'hex')"),
+            "geometry" | "geography" => {
+                let home = text(row, 5);
+                format!("'\\x' || encode({home}.st_asewkb({name}::{home}.geometry, 'NDR'), 'hex')")
+            }
             _ => shown(&name, text(row, 1) == "t"),
         }
     });

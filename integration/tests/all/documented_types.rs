@@ -55,7 +55,15 @@ const POSTGRES: &[Documented] = &[
     ),
     ("hstore", &[("hstore", "map<string,string>")]),
     ("vector (pgvector)", &[("vector(3)", "list<float>"), ("halfvec(3)", "string"), ("sparsevec(3)", "string")]),
-    ("geometry, geography (PostGIS)", &[]),
+    (
+        "geometry, geography (PostGIS)",
+        &[
+            ("geometry", "binary"),
+            ("geometry(PointZ,3857)", "binary"),
+            ("geography", "binary"),
+            ("geography(Point,4326)", "binary"),
+        ],
+    ),
     ("domains", &[("whole", "int"), ("tags", "list<string>")]),
     (
         "everything else, arrays of it",
@@ -158,7 +166,17 @@ fn of_postgres() -> anyhow::Result<()> {
     let mut superuser = Sql::connect(&case.database.url(SUPERUSER)?)?;
     superuser.run("create extension hstore schema public; create extension vector schema public; create extension citext schema public")?;
     case.sql.run("create type mood as enum ('ok'); create domain whole as int; create domain tags as text[]; create type pair as (a int, b text)")?;
-    becomes(&mut case, "public", POSTGRES, |_| true)?;
+    becomes(&mut case, "public", POSTGRES, |column| !column.starts_with("geo"))?;
+    case.pass()
+}
+
+#[test]
+#[ignore = "needs PostGIS: integration/test.sh postgis"]
+fn of_postgis() -> anyhow::Result<()> {
+    let mut case = Case::on(&Server::shared(Kind::Postgres, "17-postgis")?, "documented", "", &["public.t"])?;
+    let mut superuser = Sql::connect(&case.database.url(SUPERUSER)?)?;
+    superuser.run("create extension postgis schema public")?;
+    becomes(&mut case, "public", POSTGRES, |column| column.starts_with("geo"))?;
     case.pass()
 }
 

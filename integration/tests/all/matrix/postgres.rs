@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use calve_integration::sql::Sql;
-use calve_testkit::servers::{Kind, Postgres, SUPERUSER};
+use calve_testkit::servers::{Kind, SUPERUSER, Server};
 
 use super::chosen::texts_are_what_a_client_sees;
 use super::keys::Keys;
@@ -14,7 +14,6 @@ use super::run::{Matrix, Source};
 use super::types::{Key, Listed, Type, in_tables};
 use crate::case::Case;
 
-const EXTENSIONS: [&str; 5] = ["hstore", "citext", "ltree", "cube", "vector"];
 /// What calve's own sessions have, of the settings that decide how values are printed and that a test does not have anyway.
 const WHILE_PRINTING: [&str; 2] = ["set search_path = pg_catalog; set lc_monetary = 'C'", "set search_path = public"];
 
@@ -24,14 +23,51 @@ const IN_LATIN1: [&str; 2] = ["set client_encoding = 'LATIN1'", "set client_enco
 const COLUMNS: usize = 120;
 const KEY_COLUMNS: usize = 24;
 
-/// What of a list a server has, without what comes as text where that is not wanted.
-fn listed_in(list: &'static [Listed], version: u32, text: bool) -> impl Iterator<Item = &'static Listed> {
-    let version = version.to_string();
-    list.iter().filter(move |listed| (text || listed.binary) && (listed.of)(Kind::Postgres, &version))
+/// What is tried on a server.
+#[derive(Clone, Copy)]
+pub(super) struct Tried {
+    pub(super) version: &'static str,
+    pub(super) extensions: &'static [&'static str],
+    /// Made before the tables.
+    pub(super) own_types: &'static str,
+    /// Types of which arrays are made too.
+    pub(super) types: &'static [Listed],
+    pub(super) of_many: &'static [Listed],
+    /// Whether the binary form of an array is read where that of its elements is.
+    pub(super) binary_arrays: bool,
 }
 
-fn listed(version: u32) -> impl Iterator<Item = &'static Listed> {
-    listed_in(TYPES, version, true).chain(listed_in(OF_MANY, version, true))
+const fn all_types(version: &'static str) -> Tried {
+    Tried {
+        version,
+        extensions: &["hstore", "citext", "ltree", "cube", "vector"],
+        own_types: OWN_TYPES,
+        types: TYPES,
+        of_many: OF_MANY,
+        binary_arrays: true,
+    }
+}
+
+impl Tried {
+    /// What of a list the server has, without what comes as text where that is not wanted.
+    fn listed_in(self, list: &'static [Listed], text: bool) -> impl Iterator<Item = &'static Listed> {
+        list.iter().filter(move |listed| (text || listed.binary) && (listed.of)(Kind::Postgres, self.version))
+    }
+
+    fn listed(self) -> impl Iterator<Item = &'static Listed> {
+        self.listed_in(self.types, true).chain(self.listed_in(self.of_many, true))
+    }
+
+    pub(super) fn case(self, label: &str) -> anyhow::Result<Case> {
+        let mut case = Case::on(&Server::shared(Kind::Postgres, self.version)?, label, "", &["public.*"])?;
+        let mut superuser = Sql::connect(&case.database.url(SUPERUSER)?)?;
+        let has = |name: &str| name != "vector" || has_vectors(Kind::Postgres, self.version);
+        for name in self.extensions.iter().filter(|name| has(name)) {
+            superuser.run(&format!("create extension {name} schema public"))?;
+        }
+        case.sql.run(self.own_types)?;
+        Ok(case)
+    }
 }
 
 /// An array with all values of a type and NULL, one of the last, and none.
@@ -47,22 +83,12 @@ fn array_of(ty: &Type) -> Type {
     Type { sql, values, key: Key::RefusedByCalve, equal: None, by_spark: ty.by_spark }
 }
 
-fn case(version: u32, label: &str) -> anyhow::Result<Case> {
-    let mut case = Case::on(&*Postgres::shared(version)?, label, "", &["public.*"])?;
-    let mut superuser = Sql::connect(&case.database.url(SUPERUSER)?)?;
-    for name in EXTENSIONS.iter().filter(|name| **name != "vector" || has_vectors(Kind::Postgres, &version.to_string()))
-    {
-        superuser.run(&format!("create extension {name} schema public"))?;
-    }
-    case.sql.run(OWN_TYPES)?;
-    Ok(case)
-}
-
-fn matrix(version: u32, text: bool) -> anyhow::Result<Matrix> {
-    let case = case(version, if text { "matrix_text" } else { "matrix_binary" })?;
-    let types: Vec<Type> = listed_in(TYPES, version, text).map(|listed| listed.typed(true)).collect();
-    let of_many = listed_in(OF_MANY, version, text).map(|listed| listed.typed(true));
-    let all: Vec<Type> = types.iter().cloned().chain(types.iter().map(array_of)).chain(of_many).collect();
+fn matrix(tried: Tried, text: bool) -> anyhow::Result<Matrix> {
+    let case = tried.case(if text { "matrix_text" } else { "matrix_binary" })?;
+    let types: Vec<Type> = tried.listed_in(tried.types, text).map(|listed| listed.typed(true)).collect();
+    let of_many = tried.listed_in(tried.of_many, text).map(|listed| listed.typed(true));
+    let arrays = types.iter().filter(|_| text || tried.binary_arrays).map(array_of);
+    let all: Vec<Type> = types.iter().cloned().chain(arrays).chain(of_many).collect();
     let keys: Vec<Type> = types.into_iter().filter(|ty| ty.key == Key::Legal).collect();
     let plain = in_tables(all, COLUMNS).into_iter().enumerate();
     let keys = in_tables(keys, KEY_COLUMNS).into_iter().enumerate();
@@ -82,10 +108,10 @@ fn matrix(version: u32, text: bool) -> anyhow::Result<Matrix> {
     Ok(matrix)
 }
 
-fn values_are_what_the_server_prints(version: u32, text: bool) -> anyhow::Result<()> {
-    let mut matrix = matrix(version, text)?;
+pub(super) fn values_are_what_the_server_prints(tried: Tried, text: bool) -> anyhow::Result<()> {
+    let mut matrix = matrix(tried, text)?;
     // What reads the files was shown that they are the same by one version.
-    let by_spark = text || version == 17;
+    let by_spark = text || tried.version.starts_with("17");
     matrix.run(by_spark, |case| {
         let asked = case.sql.value(&format!(
             "select query from pg_stat_activity where backend_type = 'walsender' and query like '%{}%'",
@@ -101,9 +127,9 @@ fn values_are_what_the_server_prints(version: u32, text: bool) -> anyhow::Result
 }
 
 /// Every type may be text instead of its own.
-fn as_texts(version: u32) -> anyhow::Result<()> {
-    let case = case(version, "matrix_chosen")?;
-    let types: Vec<Type> = listed(version).map(|listed| listed.typed(true)).collect();
+pub(super) fn as_texts(tried: Tried) -> anyhow::Result<()> {
+    let case = tried.case("matrix_chosen")?;
+    let types: Vec<Type> = tried.listed().map(|listed| listed.typed(true)).collect();
     let tables = types.chunks(COLUMNS).enumerate();
     let tables: Vec<Plain> = tables.map(|(at, types)| Plain::new(format!("plain{at}"), types.to_vec())).collect();
     let mut source =
@@ -118,39 +144,39 @@ macro_rules! on_every_version {
         mod $name {
             #[test]
             fn in_text_form() -> anyhow::Result<()> {
-                super::values_are_what_the_server_prints($version, true)
+                super::values_are_what_the_server_prints(super::all_types($version), true)
             }
 
             #[test]
             fn in_binary_form() -> anyhow::Result<()> {
-                super::values_are_what_the_server_prints($version, false)
+                super::values_are_what_the_server_prints(super::all_types($version), false)
             }
 
             #[test]
             fn as_texts() -> anyhow::Result<()> {
-                super::as_texts($version)
+                super::as_texts(super::all_types($version))
             }
 
             #[test]
             fn no_type_is_left_out() -> anyhow::Result<()> {
-                super::no_type_is_left_out($version)
+                super::no_type_is_left_out(super::all_types($version))
             }
 
             #[test]
             fn what_is_no_key_is_refused() -> anyhow::Result<()> {
-                super::what_is_no_key_is_refused($version)
+                super::what_is_no_key_is_refused(super::all_types($version))
             }
         }
     )+};
 }
 
-on_every_version!(postgres_15: 15, postgres_17: 17, postgres_18: 18);
+on_every_version!(postgres_15: "15", postgres_17: "17", postgres_18: "18");
 
 /// Every type that a column of this server can have is one of the list, or an array of one.
-fn no_type_is_left_out(version: u32) -> anyhow::Result<()> {
-    let mut case = case(version, "matrix_types")?;
+fn no_type_is_left_out(tried: Tried) -> anyhow::Result<()> {
+    let mut case = tried.case("matrix_types")?;
     // By the numbers that the server knows the names of the list by.
-    let named = listed(version).map(|listed| listed.sql).chain(WITHOUT_VALUES.iter().copied());
+    let named = tried.listed().map(|listed| listed.sql).chain(WITHOUT_VALUES.iter().copied());
     let mut known = BTreeSet::new();
     for name in named {
         let name = case.sql.literal(name);
@@ -175,10 +201,10 @@ fn no_type_is_left_out(version: u32) -> anyhow::Result<()> {
 }
 
 /// What the list says is no key the server does not take for one, or calve does not.
-fn what_is_no_key_is_refused(version: u32) -> anyhow::Result<()> {
-    let mut case = case(version, "matrix_no_keys")?;
+pub(super) fn what_is_no_key_is_refused(tried: Tried) -> anyhow::Result<()> {
+    let mut case = tried.case("matrix_no_keys")?;
     let mut refused = Vec::new();
-    for (at, listed) in listed(version).enumerate() {
+    for (at, listed) in tried.listed().enumerate() {
         let made = case.sql.run(&format!("create table refused{at} (k {} primary key)", listed.sql));
         match listed.key {
             Key::RefusedByServer => ensure!(made.is_err(), "{} can be a key of this server", listed.sql),
