@@ -59,7 +59,7 @@ pub use schema::{
     Column, ColumnType, NativeElement, NativeType, ParseTableNameError, Partition, Partitions, TableName, TableSchema,
 };
 pub use secret::Secret;
-pub use shadow::Shadow;
+pub use shadow::{Shadow, Trace};
 pub use source::{
     ChangeSink, ChangeSource, LoadEvent, LoadReader, LogState, SourceIdentity, SourceTable, StopReason, TableIndex,
 };

@@ -171,7 +171,7 @@ pub struct NativeType {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub character_set: Option<String>,
     /// What else the source says of the column that decides what an ALTER does to rows that are there, in its own words (MySQL:
-    /// `not null`, `auto_increment`, `generated`).
+    /// `not null`, `auto_increment`, `generated`, `unique`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<String>,
     /// Of an array, what its elements are (Postgres).

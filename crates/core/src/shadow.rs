@@ -3,6 +3,8 @@
 //! The copy's rows are the table's, so that nothing of them is replicated before it is the table. What it looks like is followed from
 //! statement to statement, as a part of the table's own schema: migrations take days, and the pipeline may stop in between.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Column, TableName, TableSchema};
@@ -27,6 +29,31 @@ pub struct Shadow {
     /// The table has left its name already, and there is none of it until the copy has it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub awaited: bool,
+    /// Since when, by the source's clock: microseconds since 1970-01-01 UTC.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub awaited_since: i64,
+    /// What the log had of the tool at work since the copy was made.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub traces: BTreeSet<Trace>,
+}
+
+/// A sign of the tool that builds a copy: what else has its name may have been filled with anything.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trace {
+    /// The tool wrote to the log that it keeps of its own work in a table beside the copy.
+    Changelog,
+    /// A trigger of the table writes rows that are inserted to the copy too. Its name, and so below.
+    Inserts(TableName),
+    /// The same of rows that are updated.
+    Updates(TableName),
+    /// The same of rows that are deleted.
+    Deletes(TableName),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(time: &i64) -> bool {
+    *time == 0
 }
 
 impl TableSchema {
@@ -40,6 +67,8 @@ impl TableSchema {
             key: self.key.clone(),
             refused: None,
             awaited: false,
+            awaited_since: 0,
+            traces: BTreeSet::new(),
         };
         Self { shadow: Some(Box::new(shadow)), ..self.clone() }
     }

@@ -47,7 +47,7 @@ pub struct SourceTable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopReason {
     /// One or two words for `status` and metrics: `schema changed`, `unrepresentable value`, `unchanged TOAST`, `log lost`,
-    /// `row missing`, `rolled back`, `dropped`, `rows gone`, `rows unknown`.
+    /// `row missing`, `rolled back`, `dropped`, `table swapped`, `rows gone`, `rows unknown`.
     pub state: String,
     /// What happened, with column and key named, never with values of other columns.
     pub detail: String,
@@ -62,6 +62,8 @@ impl StopReason {
     pub const RELOADING: &str = "reloading";
     /// The state of a table that the source has no longer, or not under its name.
     pub const DROPPED: &str = "dropped";
+    /// The state of a table whose place another one took, of which it is not known that it is the same table altered.
+    pub const SWAPPED: &str = "table swapped";
     /// The state of a table that rows went from, all of some partitions, without being in the log. Nothing else changed in it.
     pub const ROWS_GONE: &str = "rows gone";
     /// The state of a table in which rows came, or others took their place, without being in the log.
@@ -74,6 +76,12 @@ impl StopReason {
             detail: detail.into(),
             remedy: format!("run `calve reload {table}` to read it again in its new shape"),
         }
+    }
+
+    /// The stop of a table whose place another one took, as `detail` says.
+    pub fn swapped(table: &TableName, detail: impl Into<String>) -> Self {
+        let remedy = format!("run `calve reload {table}` to read the table that has its name now");
+        Self { state: Self::SWAPPED.into(), detail: detail.into(), remedy }
     }
 
     /// The stop of a table from which rows went as [`ROWS_GONE`](Self::ROWS_GONE) says; `detail` says how.

@@ -439,6 +439,7 @@ impl ChangeSink for Assembler {
             change.schema = Arc::new(TableSchema { keeps_gone, drops_columns, ..(*change.schema).clone() });
         }
         let refusal = match self.refusal(table, &change) {
+            Some(why) if change.schema.swaps != before.swaps => Some(StopReason::swapped(&change.schema.table, why)),
             Some(why) => Some(StopReason::schema_changed(&change.schema.table, why)),
             None => policies.refusal(before, &change),
         };

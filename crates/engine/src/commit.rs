@@ -69,8 +69,14 @@ pub(crate) enum Notice {
 const MADE_ANEW: Duration = Duration::from_secs(5);
 
 /// States of tables that another load mends at once, where one is under way.
-const RESTARTS_LOAD: [&str; 5] =
-    [StopReason::SCHEMA_CHANGED, HELD, StopReason::RELOADING, StopReason::ROWS_GONE, StopReason::ROWS_UNKNOWN];
+const RESTARTS_LOAD: [&str; 6] = [
+    StopReason::SCHEMA_CHANGED,
+    StopReason::SWAPPED,
+    HELD,
+    StopReason::RELOADING,
+    StopReason::ROWS_GONE,
+    StopReason::ROWS_UNKNOWN,
+];
 
 /// Files by the table whose intent names them.
 pub(crate) type IntendedFiles = BTreeMap<TableName, Vec<String>>;

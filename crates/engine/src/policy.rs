@@ -52,7 +52,7 @@ pub struct SchemaPolicies {
     /// [`Policy::Stop`] too.
     pub drop_partition: Policy,
     /// A copy of the table, altered by a tool that calve knows, took its place. Applied, this is what the same ALTER of the table
-    /// would be.
+    /// would be, and where rows cannot follow that, or it is not such a copy, `otherwise` decides.
     pub swap: Policy,
     /// What rows in the lake cannot follow. There is nothing to apply here: [`Policy::Apply`] counts as [`Policy::Stop`].
     pub otherwise: Policy,
@@ -152,6 +152,8 @@ impl SchemaPolicies {
     pub(crate) fn instead_of(self, reason: StopReason) -> StopReason {
         let policy = match reason.state.as_str() {
             StopReason::SCHEMA_CHANGED | StopReason::DROPPED => self.otherwise,
+            StopReason::SWAPPED if self.swap == Policy::Apply => self.otherwise,
+            StopReason::SWAPPED => self.swap,
             StopReason::ROWS_GONE | StopReason::ROWS_UNKNOWN => self.drop_partition,
             _ => Policy::Stop,
         };
@@ -329,6 +331,18 @@ mod tests {
         let (gone, unknown) = (StopReason::rows_gone(&table, "a"), StopReason::rows_unknown(&table, "b"));
         let stops = SchemaPolicies::default();
         let reloads = SchemaPolicies { otherwise: Policy::Reload, ..stops };
+        // What a swap is to be decides first, whatever the copy was.
+        let swapped = StopReason::swapped(&table, "another took its place");
+        let answer = |swap, otherwise| SchemaPolicies { swap, otherwise, ..stops }.instead_of(swapped.clone());
+        let read_again = reloading("another took its place");
+        assert_eq!(
+            [answer(Policy::Apply, Policy::Reload), answer(Policy::Reload, Policy::Stop)],
+            [read_again.clone(), read_again]
+        );
+        assert_eq!(
+            [answer(Policy::Apply, Policy::Stop), answer(Policy::Stop, Policy::Reload)],
+            [swapped.clone(), swapped.clone()]
+        );
         for reason in [&changed, &lost, &dropped, &gone, &unknown] {
             assert_eq!(stops.instead_of(reason.clone()), *reason);
             assert!(!stops.ignores(reason));

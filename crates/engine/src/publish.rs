@@ -121,28 +121,42 @@ impl Committer<'_> {
             if deltas.is_empty() {
                 continue;
             }
-            let entry = &mut self.ledger.entries[index];
-            entry.reshape_until(&end);
-            let part = part(entry, Arc::clone(&entry.schema), deltas, &end);
-            let covers = vec![part.table.clone()];
-            let intent = CheckpointIntent { id: self.mint(), start, end, tables: vec![part], covers };
-            self.positions.put_intent(&intent)?;
-            self.commit(&intent, &intent.covers.iter().cloned().collect()).await?;
-            self.ledger.complete(&intent.covers, &intent.end);
-            self.positions.advance(&intent.id, &self.ledger.next_complete(), self.ledger.members())?;
+            self.commit_alone(index, start, end, deltas).await?;
+        }
+        // What was done to its schema alone is recorded too, before anything says that it was read.
+        let entry = &self.ledger.entries[index];
+        if let Some((end, _)) = entry.reshapes.last().cloned() {
+            self.commit_alone(index, entry.upto.clone(), end, Vec::new()).await?;
         }
         // It has every change up to the last complete checkpoint: what is not kept did not happen.
         let completed = self.ledger.completed.clone();
         let entry = &mut self.ledger.entries[index];
         entry.upto = entry.upto.join(&completed);
-        if let Some((_, schema)) = entry.reshapes.drain(..).next_back() {
-            entry.reshaped.get_or_insert(schema);
-        }
         // Of a transaction that is not over yet.
         let staged = std::mem::take(&mut entry.staged);
         if let Some(staged) = self.staged_by_now(index, staged).await? {
             self.ledger.entries[index].staged = staged.into_iter().map(Waiting::Files).collect();
         }
+        Ok(())
+    }
+
+    /// A checkpoint of the one table.
+    async fn commit_alone(
+        &mut self,
+        index: usize,
+        start: Position,
+        end: Position,
+        deltas: Vec<StagedDelta>,
+    ) -> Step<()> {
+        let entry = &mut self.ledger.entries[index];
+        entry.reshape_until(&end);
+        let part = part(entry, Arc::clone(&entry.schema), deltas, &end);
+        let covers = vec![part.table.clone()];
+        let intent = CheckpointIntent { id: self.mint(), start, end, tables: vec![part], covers };
+        self.positions.put_intent(&intent)?;
+        self.commit(&intent, &intent.covers.iter().cloned().collect()).await?;
+        self.ledger.complete(&intent.covers, &intent.end);
+        self.positions.advance(&intent.id, &self.ledger.next_complete(), self.ledger.members())?;
         Ok(())
     }
 
