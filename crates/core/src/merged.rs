@@ -31,6 +31,9 @@ pub struct MemberShape {
     /// column that was dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
+    /// Its texts have the character set of its database, which the log has not said: it is taken to be that of the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guessed_character_set: bool,
 }
 
 impl TableSchema {

@@ -14,13 +14,14 @@ mod definition;
 mod kind;
 pub(crate) mod shadow;
 pub(crate) mod token;
+mod trigger;
 mod written_type;
 
 use calve_core::TableName;
 
 pub(crate) use apply::Session;
 pub(crate) use change::Alteration;
-use change::TableChange;
+pub(crate) use change::TableChange;
 pub(crate) use create::{NewTable, tables_named};
 use cursor::Cursor;
 pub(crate) use kind::{StatementKind, Xid, statement_kind};
@@ -28,6 +29,7 @@ pub(crate) use kind::{StatementKind, Xid, statement_kind};
 use crate::server::Flavour;
 use shadow::WrittenTable;
 use token::{Token, tokens};
+pub(crate) use trigger::Trigger;
 
 /// What a statement does to a followed table. Tables are named as they are followed, new names as the statement has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,10 @@ pub(crate) enum DdlEffect {
     Created { table: TableName, if_not_exists: bool },
     /// A table was made as a tool makes a copy of `of`, which is to take its place: LIKE it, or as it is written.
     Copied { table: TableName, of: TableName, written: Option<WrittenTable> },
+    /// A trigger was made on the table.
+    Triggered { table: TableName, trigger: Trigger },
+    /// There is no trigger of this name any more, which pt-online-schema-change may have made.
+    TriggerDropped(TableName),
     /// Without changes there is only what leaves rows and their decoding alone, such as other indexes.
     Altered { table: TableName, alteration: Alteration },
     /// Rows went without row events: a partition was truncated or dropped, or became a table.
@@ -226,7 +232,8 @@ impl<'a> Reading<'a> {
             self.skip_if_exists();
             return self.drop_database();
         }
-        // Views, triggers, routines, events, users, sequences, databases, ..
+        self.create_trigger();
+        // Views, routines, events, users, sequences, databases, ..
         Some(())
     }
 
@@ -247,6 +254,9 @@ impl<'a> Reading<'a> {
         let Some(of) = self.followed.iter().find(|of| shadow::is_new(&table, of)).cloned() else { return };
         let real_as_float = self.statement.sql_mode & alter::REAL_AS_FLOAT != 0;
         let Some((written, rest)) = WrittenTable::read(Cursor(self.tokens), real_as_float) else { return };
+        if shadow::is_filled(rest.0) {
+            return;
+        }
         let character_set = match alter::character_set(rest.0) {
             None => None,
             Some(alter::NamedSet::Known(name)) => Some(name),
@@ -278,7 +288,10 @@ impl<'a> Reading<'a> {
         if self.skip("INDEX") {
             return self.index(false);
         }
-        // Views, triggers, routines, events, users, sequences, ..
+        if self.skip("TRIGGER") {
+            return self.drop_trigger();
+        }
+        // Views, routines, events, users, sequences, ..
         Some(())
     }
 
@@ -301,7 +314,7 @@ impl<'a> Reading<'a> {
         self.tokens = self.tokens.get(on + 1..)?;
         let table = self.table()?;
         let changes = if primary { vec![TableChange::DropKey] } else { Vec::new() };
-        let alteration = Alteration { changes, constrains: unique, ..Alteration::default() };
+        let alteration = Alteration { changes, constrains: unique, unique, ..Alteration::default() };
         self.effect(table, |table| DdlEffect::Altered { table, alteration });
         Some(())
     }

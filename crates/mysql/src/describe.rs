@@ -119,11 +119,23 @@ impl CatalogTable {
                 (attribute::NOT_NULL, !of.nullable),
                 (attribute::AUTO_INCREMENT, of.extra.contains("AUTO_INCREMENT")),
                 (attribute::GENERATED, of.is_generated()),
+                (attribute::UNIQUE, self.may_be_unique(of)),
             ];
             let attributes: Vec<&str> = attributes.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| *name).collect();
             column(server.flavour, &server.conversions, &rules, &of.name, &of.ty, &attributes, in_key)
         };
         self.logged(server).map(|column| (column.name.as_str(), of(column))).collect()
+    }
+
+    /// Whether a unique index other than the key may compare texts of this column.
+    fn may_be_unique(&self, column: &CatalogColumn) -> bool {
+        let named = |name: &str| self.columns.iter().find(|column| column.name == name);
+        // What is computed may be computed from any of them.
+        let holds = |part: &Option<String>| match part.as_deref().and_then(named) {
+            Some(own) => own.name == column.name || own.is_generated(),
+            None => true,
+        };
+        column.ty.character_set.is_some() && self.unique.iter().any(holds)
     }
 
     /// Positions of the key's columns. None where there is no key, the user does not see all of its columns, or the log does

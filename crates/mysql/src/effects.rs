@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use calve_core::{SchemaChange, Shadow, StopReason, TableIndex, TableName, TableSchema};
+use calve_core::{SchemaChange, Shadow, StopReason, TableIndex, TableName, TableSchema, Trace};
 
 use crate::binlog::Flavour;
 use crate::binlog::query::Query;
 use crate::charset::Charset;
 use crate::conversions::Conversions;
 use crate::ddl::shadow::{self, WrittenTable};
-use crate::ddl::{Alteration, DdlEffect, NewTable, Session, Statement, effects_of, tables_named};
+use crate::ddl::{Alteration, DdlEffect, NewTable, Session, Statement, Trigger, effects_of, tables_named};
 use crate::transactions::{by_statement, schema_changed};
 
 /// What becomes of a followed table.
@@ -19,6 +19,8 @@ pub(crate) enum Effect {
     Truncate,
     /// Its columns, its key or its character set are others.
     Alter(Altered),
+    /// It may have another unique index, and else is as it was.
+    Unique,
     /// Something happened to the copy that is built of it.
     Copy(CopyEffect),
     /// The copy that is known has its name now.
@@ -35,6 +37,8 @@ pub(crate) enum CopyEffect {
     Altered(Altered),
     /// Its rows are not the table's any more, in words.
     Differs(&'static str),
+    /// The tool is at work on it.
+    Traced(Trace),
     /// There is none any more under a name that is known.
     Gone,
     /// The table left its name to it, and is called so now.
@@ -128,7 +132,8 @@ impl Statements {
         self.followed.iter().find(|name| self.same(&name.schema, database) && self.same(&name.name, table))
     }
 
-    fn same(&self, a: &str, b: &str) -> bool {
+    /// Whether the names of tables or databases are the same to the server.
+    pub(crate) fn same(&self, a: &str, b: &str) -> bool {
         a == b || (self.lower_case_table_names != 0 && a.to_lowercase() == b.to_lowercase())
     }
 
@@ -177,6 +182,9 @@ impl Statements {
         let sql = text(query);
         let statement = self.statement(query, &sql);
         let mut effects = Vec::new();
+        // A copy that is followed itself is a table as any other.
+        let is_itself = |copy: &Shadow| self.find(&copy.table.schema, &copy.table.name).is_some();
+        let copies: Vec<(TableIndex, &Shadow)> = copies.iter().filter(|(_, copy)| !is_itself(copy)).copied().collect();
         let mut names = Cow::Borrowed(&self.followed[..]);
         if !copies.is_empty() {
             names.to_mut().extend(copies.iter().map(|(_, copy)| copy.table.clone()));
@@ -200,7 +208,7 @@ impl Statements {
                     );
                     if let Some(index) = self.index(from) {
                         let known = copy_of(&new) == Some(index);
-                        let stop = || Effect::Stop(schema_changed(from, swapped));
+                        let stop = || Effect::Stop(StopReason::swapped(from, swapped));
                         effects.push((index, if known { Effect::Swap } else { stop() }));
                     } else if let Some(index) = copy_of(from) {
                         effects.push((index, Effect::Copy(CopyEffect::Gone)));
@@ -222,10 +230,19 @@ impl Statements {
                 }
                 DdlEffect::Renamed { from, to }
                     if shadow::is_ghosts_past(&to.name)
-                        && copies.iter().any(|(index, _)| self.index(from) == Some(*index)) =>
+                        && copies.iter().any(|(index, copy)| {
+                            self.index(from) == Some(*index) && shadow::is_ghost(&copy.table.name)
+                        }) =>
                 {
                     let awaits = Effect::Copy(CopyEffect::Awaited(to.clone()));
                     effects.extend(self.index(from).map(|index| (index, awaits)));
+                }
+                DdlEffect::Triggered { table, trigger } => effects.extend(self.triggered(table, trigger, &copies)),
+                DdlEffect::TriggerDropped(name) => {
+                    let of_tool = copies.iter().filter(|(_, copy)| self.has_trigger(copy, name));
+                    let differs =
+                        CopyEffect::Differs("the tool's triggers were dropped before it took the table's name");
+                    effects.extend(of_tool.map(|(index, _)| (*index, Effect::Copy(differs.clone()))));
                 }
                 effect => match self.of_copy(effect, &copy_of, &statement) {
                     Some(found) => effects.push(found),
@@ -236,6 +253,43 @@ impl Statements {
         effects
     }
 
+    /// What a trigger means for the copies that are known.
+    fn triggered(
+        &self,
+        table: &TableName,
+        trigger: &Trigger,
+        copies: &[(TableIndex, &Shadow)],
+    ) -> Vec<(TableIndex, Effect)> {
+        let of_copy = |copy: &Shadow, index: TableIndex| {
+            if copy.table == *table {
+                return Some(CopyEffect::Differs("a trigger was made on it, which may change its rows"));
+            }
+            let writes = self.index(table) == Some(index) && trigger.names.contains(&copy.table);
+            match &trigger.trace {
+                Some(trace) if writes => Some(CopyEffect::Traced(trace.clone())),
+                _ if self.has_trigger(copy, &trigger.name) => {
+                    Some(CopyEffect::Differs("a trigger took the place of one of the tool's"))
+                }
+                _ => None,
+            }
+        };
+        copies
+            .iter()
+            .filter_map(|(index, copy)| of_copy(copy, *index).map(|effect| (*index, Effect::Copy(effect))))
+            .collect()
+    }
+
+    /// Whether a trigger of this name brings changes of the table into the copy. Names of triggers are compared without case here, as by
+    /// some versions.
+    fn has_trigger(&self, copy: &Shadow, name: &TableName) -> bool {
+        copy.traces.iter().any(|trace| match trace {
+            Trace::Changelog => false,
+            Trace::Inserts(own) | Trace::Updates(own) | Trace::Deletes(own) => {
+                self.same(&own.schema, &name.schema) && own.name.to_lowercase() == name.name.to_lowercase()
+            }
+        })
+    }
+
     /// What becomes of a copy. None where the effect is on none.
     fn of_copy(
         &self,
@@ -244,6 +298,7 @@ impl Statements {
         statement: &Statement<'_>,
     ) -> Option<(TableIndex, Effect)> {
         let (table, effect) = match effect {
+            DdlEffect::Copied { table, .. } if self.find(&table.schema, &table.name).is_some() => return None,
             DdlEffect::Copied { table, of, written } => {
                 return Some((self.index(of)?, Effect::Copy(CopyEffect::Made(table.clone(), written.clone()))));
             }
@@ -263,7 +318,10 @@ impl Statements {
                 let altered = || CopyEffect::Altered(Altered::by(alteration.clone(), statement));
                 return copy_of(table).map(|index| (index, Effect::Copy(altered())));
             }
-            DdlEffect::Created { .. } | DdlEffect::Renamed { .. } => return None,
+            DdlEffect::Created { .. }
+            | DdlEffect::Renamed { .. }
+            | DdlEffect::Triggered { .. }
+            | DdlEffect::TriggerDropped(_) => return None,
         };
         copy_of(table).map(|index| (index, Effect::Copy(effect)))
     }
@@ -289,15 +347,21 @@ impl Statements {
             DdlEffect::Renamed { from, to } if from == to => {}
             DdlEffect::Renamed { from, to } => {
                 stop(&from, dropped(&from, &format!("the table was renamed to {to}")));
-                stop(&to, schema_changed(&to, format!("table {from} took its name")));
+                stop(&to, StopReason::swapped(&to, format!("table {from} took its name")));
             }
-            // The server did nothing: the table is there, or it was said to be dropped before. And a copy of a table that is not
-            // followed.
-            DdlEffect::Created { if_not_exists: true, .. } | DdlEffect::Copied { .. } => {}
+            // The server did nothing: the table is there, or it was said to be dropped before. And what is only of copies that are
+            // known, or of none.
+            DdlEffect::Created { if_not_exists: true, .. }
+            | DdlEffect::Copied { .. }
+            | DdlEffect::Triggered { .. }
+            | DdlEffect::TriggerDropped(_) => {}
             DdlEffect::Created { table, .. } => {
                 stop(&table, schema_changed(&table, "the table was dropped and created again".into()));
             }
-            DdlEffect::Altered { alteration, .. } if alteration.changes.is_empty() => {}
+            DdlEffect::Altered { table, alteration } if alteration.changes.is_empty() => {
+                let index = self.index(&table).filter(|_| alteration.unique);
+                out.extend(index.map(|index| (index, Effect::Unique)));
+            }
             DdlEffect::Altered { table, alteration } => {
                 if let Some(index) = self.index(&table) {
                     out.push((index, Effect::Alter(Altered::by(alteration, statement))));

@@ -338,6 +338,13 @@ pub(crate) fn plan(
     let Some(own) = AsMember::of(merged, member) else {
         return Err(Mismatch { what: format!("{member} is none of its members") });
     };
+    let has_text = own.schema.columns.iter().any(|column| column.native.character_set.is_some());
+    let guessed = has_text && merged.member(member).is_some_and(|shape| shape.guessed_character_set);
+    if guessed && map.optional.collation.iter().all(Option::is_none) {
+        let what = "the statement that made it names no character set for its texts, and its rows in the log name none; \
+                    SET GLOBAL binlog_row_metadata = MINIMAL has them do so, or name it in CREATE TABLE";
+        return Err(Mismatch { what: what.to_owned() });
+    }
     let plan = RowPlan::new(flavour, map, &own.schema)?;
     Ok(plan.merged(merged, &own.places, own.absent, origin))
 }

@@ -48,6 +48,20 @@ pub(crate) mod attribute {
     pub(crate) const AUTO_INCREMENT: &str = "auto_increment";
     /// Computed from other columns.
     pub(crate) const GENERATED: &str = "generated";
+    /// Text that a unique index other than the primary key may hold: by another collation rows may be equal. Once it is said of a
+    /// column it stays.
+    pub(crate) const UNIQUE: &str = "unique";
+}
+
+/// Says of all text columns that a unique index may hold them. Whether that is new of one.
+pub(crate) fn say_unique(columns: &mut [Column]) -> bool {
+    let is_said = |column: &Column| column.native.attributes.iter().any(|own| own == attribute::UNIQUE);
+    let mut is_new = false;
+    for column in columns.iter_mut().filter(|column| column.native.character_set.is_some() && !is_said(column)) {
+        column.native.attributes.push(attribute::UNIQUE.to_owned());
+        is_new = true;
+    }
+    is_new
 }
 
 /// A column's type as `information_schema.COLUMNS` has it.

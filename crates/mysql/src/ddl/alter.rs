@@ -25,6 +25,8 @@ enum Change {
     Ordered,
     /// Columns, the primary key, or the character set of columns to come.
     Columns(Vec<TableChange>),
+    /// The same, with what rows may not fit.
+    ConstrainedColumns(Vec<TableChange>),
     /// Rows went without row events.
     Discards,
     /// Rows came without row events, or went and will come again.
@@ -80,6 +82,8 @@ impl Reading<'_> {
                 continue;
             }
             self.tokens = change;
+            // It is reserved, and no name without quotes.
+            alteration.unique |= change.iter().any(|token| token.is("UNIQUE"));
             match self.change()? {
                 Change::Nothing => {}
                 Change::Constrains => alteration.constrains = true,
@@ -91,6 +95,10 @@ impl Reading<'_> {
                 Change::Ordered => ordered = true,
                 Change::Columns(changes) => {
                     alteration.constrains |= changes.iter().any(TableChange::constrains);
+                    alteration.changes.extend(changes);
+                }
+                Change::ConstrainedColumns(changes) => {
+                    alteration.constrains = true;
                     alteration.changes.extend(changes);
                 }
                 Change::Discards => {
@@ -144,7 +152,10 @@ impl Reading<'_> {
                 Added::Nothing => Some(Change::Nothing),
                 Added::Constraint => Some(Change::Constrains),
                 Added::Key => column(TableChange::add_key(Cursor(self.tokens))),
-                Added::Columns => columns(TableChange::add(Cursor(self.tokens), real_as_float)),
+                Added::Columns => match TableChange::add(Cursor(self.tokens), real_as_float) {
+                    Some((changes, true)) => Some(Change::ConstrainedColumns(changes)),
+                    added => columns(added.map(|(changes, _)| changes)),
+                },
                 Added::Other => columns(None),
             },
             "DROP" => match self.drop_part() {

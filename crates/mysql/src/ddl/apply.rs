@@ -223,7 +223,9 @@ impl<'a> Table<'a> {
                 None => self.rules().usage_of_added(draft.name),
             };
             let column = match (draft.definition, draft.before, converts_to) {
-                (Some(definition), _, _) => self.defined(definition, &usage, character_set.as_deref(), in_key)?,
+                (Some(definition), before, _) => {
+                    self.defined(definition, before, &usage, character_set.as_deref(), in_key)?
+                }
                 (None, Some(before), Some(name)) if before.native.character_set.is_some() => {
                     self.converted(before, name, in_key)?
                 }
@@ -236,6 +238,9 @@ impl<'a> Table<'a> {
         }
         let place = |id: &u32| drafts.iter().position(|draft| draft.id == *id);
         let key = key.iter().filter_map(place).collect();
+        if self.alteration.unique {
+            types::say_unique(&mut columns);
+        }
         // A copy that is built of the table is not altered with it.
         Ok(TableSchema { character_set, columns, key, shadow: None, ..self.schema.clone() })
     }
@@ -251,6 +256,7 @@ impl<'a> Table<'a> {
     fn defined(
         &self,
         definition: &Definition,
+        before: Option<&Column>,
         usage: &ColumnUse,
         table: Option<&str>,
         in_key: bool,
@@ -262,6 +268,7 @@ impl<'a> Table<'a> {
             (attribute::NOT_NULL, not_null),
             (attribute::AUTO_INCREMENT, definition.auto_increment),
             (attribute::GENERATED, definition.generated),
+            (attribute::UNIQUE, before.is_some_and(|before| has(&before.native, attribute::UNIQUE))),
         ];
         let attributes: Vec<&str> = attributes.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| *name).collect();
         let mut rules = self.rules();
@@ -342,6 +349,6 @@ fn depends_on_session(definition: &Definition, column: &Column) -> bool {
     definition.nullable.is_none() && column.native.name.starts_with("timestamp")
 }
 
-fn has(native: &NativeType, attribute: &str) -> bool {
+pub(super) fn has(native: &NativeType, attribute: &str) -> bool {
     native.attributes.iter().any(|own| own == attribute)
 }

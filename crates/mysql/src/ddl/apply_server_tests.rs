@@ -13,6 +13,7 @@ use crate::config::ConnectConfig;
 use crate::connection;
 use crate::describe::describe;
 use crate::server::{Server, binlog_end};
+use crate::types::attribute;
 use calve_core::TableSchema;
 
 /// What is expected of a statement.
@@ -253,12 +254,13 @@ const ALTERS: &[(&str, Expected, On)] = &[
     ("ALTER TABLE t CONVERT TO CHARACTER SET DEFAULT", Stops, Both),
 ];
 
-/// Everything but the columns' numbers.
+/// Everything but the columns' numbers, and what may be unique, which is said of columns that are not.
 fn shown(schema: &TableSchema) -> Vec<String> {
     let column = |column: &calve_core::Column| {
         let native = &column.native;
         let ty = format!("{} {}/{} {:?}", native.name, native.id, native.modifier, native.character_set);
-        format!("{} {:?} nullable: {} {ty} {:?}", column.name, column.ty, column.nullable, native.attributes)
+        let attributes: Vec<_> = native.attributes.iter().filter(|own| *own != attribute::UNIQUE).collect();
+        format!("{} {:?} nullable: {} {ty} {attributes:?}", column.name, column.ty, column.nullable)
     };
     let mut lines: Vec<String> = schema.columns.iter().map(column).collect();
     lines.push(format!("key {:?} of {:?}", schema.key, schema.character_set));

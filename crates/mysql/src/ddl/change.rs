@@ -13,6 +13,8 @@ pub(crate) struct Alteration {
     /// It adds what rows may not fit: a unique index, a constraint, partitions. A table refuses such a statement, or has only rows that
     /// fit.
     pub(crate) constrains: bool,
+    /// A unique index may be among that.
+    pub(crate) unique: bool,
     /// Columns that are given a default, by nothing else.
     pub(crate) defaults: Vec<String>,
 }
@@ -52,20 +54,26 @@ pub(crate) enum TableChange {
 }
 
 impl TableChange {
-    /// What follows `ADD [COLUMN]`, where that is no index and no constraint. None where it is not understood.
-    pub(super) fn add(mut cursor: Cursor<'_>, real_as_float: bool) -> Option<Vec<Self>> {
+    /// What follows `ADD [COLUMN]`, where that is no index and no constraint; and whether there is what rows may not fit among the columns
+    /// in parentheses. None where it is not understood.
+    pub(super) fn add(mut cursor: Cursor<'_>, real_as_float: bool) -> Option<(Vec<Self>, bool)> {
         let if_not_exists = skip_if_exists(&mut cursor);
-        if cursor.0.first()?.is_sign('(') {
-            let inside = cursor.parenthesised()?;
-            let parts = split_at_commas(inside).into_iter().filter(|part| !begins_index(part));
-            let added = parts.map(|part| {
-                let (definition, None) = Definition::read(Cursor(part), real_as_float)? else { return None };
-                Some(Self::Add { definition, place: None, if_not_exists })
-            });
-            return if cursor.is_empty() { added.collect() } else { None };
+        if !cursor.0.first()?.is_sign('(') {
+            let (definition, place) = Definition::read(cursor, real_as_float)?;
+            return Some((vec![Self::Add { definition, place, if_not_exists }], false));
         }
-        let (definition, place) = Definition::read(cursor, real_as_float)?;
-        Some(vec![Self::Add { definition, place, if_not_exists }])
+        let inside = cursor.parenthesised()?;
+        cursor.is_empty().then_some(())?;
+        let (mut added, mut constrains) = (Vec::new(), false);
+        for part in split_at_commas(inside) {
+            if let Some(index) = unnamed_index(part) {
+                constrains |= ["UNIQUE", "FOREIGN", "CHECK"].iter().any(|kind| index.is(kind));
+                continue;
+            }
+            let (definition, None) = Definition::read(Cursor(part), real_as_float)? else { return None };
+            added.push(Self::Add { definition, place: None, if_not_exists });
+        }
+        Some((added, constrains))
     }
 
     /// What follows `DROP [COLUMN]`.
@@ -130,6 +138,17 @@ impl TableChange {
 /// `IF EXISTS` or `IF NOT EXISTS`.
 fn skip_if_exists(cursor: &mut Cursor<'_>) -> bool {
     cursor.skip_all(&["IF", "EXISTS"]) || cursor.skip_all(&["IF", "NOT", "EXISTS"])
+}
+
+/// The word that says what kind of index or constraint a part of `ADD (..)` is, after `CONSTRAINT [name]`. None for a column and for
+/// a primary key.
+fn unnamed_index(part: &[Token]) -> Option<&Token> {
+    let mut cursor = Cursor(part);
+    if cursor.skip("CONSTRAINT") && !begins_index(cursor.0) {
+        skip_if_exists(&mut cursor);
+        cursor.name()?;
+    }
+    cursor.0.first().filter(|_| begins_index(cursor.0))
 }
 
 /// An index or a constraint among the columns of `ADD (..)`. A primary key is none that is passed over.

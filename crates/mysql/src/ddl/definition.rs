@@ -25,6 +25,8 @@ pub(crate) struct Definition {
     pub(crate) nullable: Option<bool>,
     pub(crate) default: Option<Default>,
     pub(crate) auto_increment: bool,
+    /// An UPDATE that does not name it sets it.
+    pub(crate) on_update: bool,
     pub(crate) generated: bool,
     /// It is the primary key by itself.
     pub(crate) primary: bool,
@@ -57,6 +59,7 @@ impl Definition {
             nullable: serial.then_some(false),
             default: None,
             auto_increment: serial,
+            on_update: false,
             generated: false,
             primary: false,
             constrained: false,
@@ -96,7 +99,10 @@ impl Definition {
             "SERIAL" if cursor.skip_all(&["DEFAULT", "VALUE"]) => {
                 (self.nullable, self.auto_increment) = (Some(false), true);
             }
-            "ON" if cursor.skip("UPDATE") => value(cursor)?,
+            "ON" if cursor.skip("UPDATE") => {
+                value(cursor)?;
+                self.on_update = true;
+            }
             "AUTO_INCREMENT" => self.auto_increment = true,
             "UNIQUE" => {
                 cursor.skip("KEY");

@@ -58,7 +58,7 @@ const STATEMENTS: &[(&str, &str, &[Kind])] = {
         ("EXECUTE IMMEDIATE 'TRUNCATE TABLE u'", "truncated d.u", MARIADB),
         ("CREATE PROCEDURE p() BEGIN TRUNCATE TABLE t; ALTER TABLE u ADD COLUMN z INT; END", "", BOTH),
         ("CALL p()", "truncated d.t, columns d.u", BOTH),
-        ("CREATE TRIGGER r AFTER INSERT ON t FOR EACH ROW DELETE FROM u", "", BOTH),
+        ("CREATE TRIGGER r AFTER INSERT ON t FOR EACH ROW DELETE FROM u", "trigger d.t", BOTH),
         ("DROP TRIGGER r", "", BOTH),
         ("CREATE VIEW seen AS SELECT * FROM t", "", BOTH),
         ("ANALYZE TABLE t", "", BOTH),

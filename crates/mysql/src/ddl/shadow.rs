@@ -5,12 +5,14 @@
 //! but for what is found out here: what an INSERT IGNORE drops or mends where an ALTER would fail, and columns that the tools do
 //! not pair as an ALTER does.
 
-use calve_core::{Column, Shadow, TableName, TableSchema};
+use calve_core::{Column, Shadow, TableName, TableSchema, Trace};
 
-use super::apply::{Session, same};
+use super::apply::{Session, has, same};
 use super::change::{Alteration, TableChange};
 use super::cursor::{Cursor, split_at_commas};
 use super::definition::Definition;
+use super::token::Token;
+use crate::types::attribute;
 
 /// A table as a CREATE TABLE writes it, as far as rows and their decoding go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub(crate) struct WrittenTable {
     pub(super) key: Vec<String>,
     /// Of text columns that name none.
     pub(super) character_set: Option<String>,
+    /// Rows must have one of another table.
+    pub(super) refers: bool,
 }
 
 /// The longest name of a table, in characters.
@@ -37,6 +41,40 @@ pub(crate) fn is_ghosts_past(name: &str) -> bool {
 
 fn surrounded(name: &str, suffix: &str) -> bool {
     name.strip_prefix('_').and_then(|rest| rest.strip_suffix(suffix)).is_some_and(|inside| !inside.is_empty())
+}
+
+/// The copy that gh-ost builds while it writes of its work to this table: `_t_gho` for `_t_ghc`.
+pub(crate) fn ghost_of_changelog(name: &TableName) -> Option<TableName> {
+    let inside = name.name.strip_suffix("_ghc").filter(|_| surrounded(&name.name, "_ghc"))?;
+    Some(TableName::new(name.schema.as_str(), format!("{inside}_gho")))
+}
+
+/// What the log should have had of the tool that built the copy and has not, in words: then anybody may have built it.
+pub(crate) fn untraced(copy: &Shadow) -> Option<&'static str> {
+    if is_ghost(&copy.table.name) {
+        let seen = copy.traces.contains(&Trace::Changelog);
+        return (!seen)
+            .then_some("gh-ost, whose name it had, wrote nothing to a changelog of its own while it was there");
+    }
+    let seen = |is: fn(&Trace) -> bool| copy.traces.iter().any(is);
+    let all = seen(|trace| matches!(trace, Trace::Inserts(_)))
+        && seen(|trace| matches!(trace, Trace::Updates(_)))
+        && seen(|trace| matches!(trace, Trace::Deletes(_)));
+    (!all).then_some(
+        "the triggers of pt-online-schema-change, whose name it had, were not made on the table while it was there",
+    )
+}
+
+/// Whether a CREATE TABLE fills the table that it makes, by what stands after the parentheses.
+pub(super) fn is_filled(options: &[Token]) -> bool {
+    let words = ["SELECT", "AS", "WITH", "TABLE", "START", "IGNORE", "REPLACE"];
+    let is_word = |token: &Token| words.iter().any(|word| token.is(word));
+    // `VALUES LESS THAN (..)` and `VALUES IN (..)` are of partitions.
+    let of_partition = |after: Option<&Token>| after.is_some_and(|token| token.is("LESS") || token.is("IN"));
+    options
+        .iter()
+        .enumerate()
+        .any(|(at, token)| is_word(token) || (token.is("VALUES") && !of_partition(options.get(at.saturating_add(1)))))
 }
 
 /// Whether pt-online-schema-change may call a copy of this table so: `_t_new`, with up to ten `_` before it, cut where that is too long.
@@ -59,7 +97,9 @@ impl WrittenTable {
     /// What stands in the parentheses of a CREATE TABLE; the character set is still to come. None where it is not understood.
     pub(super) fn read(mut cursor: Cursor<'_>, real_as_float: bool) -> Option<(Self, Cursor<'_>)> {
         let (mut definitions, mut key) = (Vec::new(), Vec::new());
-        for part in split_at_commas(cursor.parenthesised()?) {
+        let inside = cursor.parenthesised()?;
+        let refers = inside.iter().any(|token| token.is("REFERENCES"));
+        for part in split_at_commas(inside) {
             let mut part = Cursor(part);
             if part.skip_all(&["PRIMARY", "KEY"]) {
                 let TableChange::AddKey(names) = TableChange::add_key(part)? else { return None };
@@ -69,11 +109,15 @@ impl WrittenTable {
                 definitions.push(definition);
             }
         }
-        Some((Self { definitions, key, character_set: None }, cursor))
+        Some((Self { definitions, key, character_set: None, refers }, cursor))
     }
 
     /// Whether the table is this one: redefined so, nothing of it would change. In words, what differs.
     pub(crate) fn differs_from(&self, schema: &TableSchema, session: Session<'_>) -> Option<String> {
+        if self.refers {
+            // The table may have rows that were written while `foreign_key_checks` was off.
+            return Some("it has a foreign key, and rows that it refuses are left out of a copy".to_owned());
+        }
         let found = |name: &str| schema.columns.iter().find(|column| column.name == name);
         // Those that are computed the log may lack, and the schema then.
         let here = self.definitions.iter().filter(|written| !written.generated || found(&written.name).is_some());
@@ -155,13 +199,22 @@ impl Alteration {
         if let Some(name) = self.defaults.iter().find(|name| is_new(name)) {
             return Some(format!("column \"{name}\" was added and got a default, which rows that are copied have"));
         }
+        let set_by_updates = |name: &str| {
+            Some(format!(
+                "column \"{name}\" was added with ON UPDATE, which gives it a value where the tools update rows that are copied"
+            ))
+        };
         self.changes.iter().find_map(|change| match change {
+            TableChange::Add { definition, .. } if definition.on_update => set_by_updates(&definition.name),
             TableChange::Rename { from, to, .. } => Some(format!(
                 "column \"{from}\" was renamed to \"{to}\" by RENAME COLUMN, and not every version of the tools copies its values (CHANGE is followed)"
             )),
             TableChange::ConvertTo(name) => Some(format!("its texts were converted to {name}, and keys may be equal by another collation")),
             TableChange::Define { column, definition, place, .. } => {
                 let before = copy.columns.iter().find(|known| same(&known.name, column))?;
+                if definition.on_update && schema.columns.iter().all(|own| own.id != before.id) {
+                    return set_by_updates(&definition.name);
+                }
                 let renames = !same(&before.name, &definition.name);
                 if renames && (before.name != *column || place.is_some() || is_new(&before.name)) {
                     return Some(format!(
@@ -171,7 +224,9 @@ impl Alteration {
                 }
                 let in_key = copy.key_columns().any(|key| key.id == before.id);
                 let is_text = before.native.character_set.is_some();
-                (is_text && (in_key || definition.ty.names_collation())).then(|| {
+                let is_unique = has(&before.native, attribute::UNIQUE);
+                // One that is named nowhere is the table's, whatever the column had.
+                (is_text && (in_key || is_unique || definition.ty.names_collation())).then(|| {
                     format!("column \"{column}\" may have another collation, by which keys may be equal that were not")
                 })
             }

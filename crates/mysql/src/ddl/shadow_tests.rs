@@ -54,6 +54,10 @@ fn what_a_copy_gets_the_table_gets_under_its_own_numbers() {
             &["ALTER TABLE _t_gho MODIFY e DECIMAL(12,2) NULL, REMOVE PARTITIONING"],
             "1 id int!, 2 a int, 3 v varchar(10), 4 n int, 5 e decimal(12,2) key id",
         ),
+        (
+            &["ALTER TABLE _t_gho ADD (w INT, KEY (a), CONSTRAINT INDEX k (n), FULLTEXT (v))"],
+            "1 id int!, 2 a int, 3 v varchar(10), 4 n int, 5 e decimal(8,2)!, 6 w int key id",
+        ),
         // Into what a table itself has no way: the engine decides.
         (&["ALTER TABLE _t_gho DROP PRIMARY KEY"], "refused"),
     ] {
@@ -92,6 +96,17 @@ fn a_copy_whose_rows_may_be_others_is_refused() {
         (&["ALTER TABLE _t_gho ADD CHECK (a > 1)"], "constraint"),
         (&["ALTER TABLE _t_gho ADD w INT CHECK (w > 1)"], "constraint"),
         (&["ALTER TABLE _t_gho ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES x (id)"], "constraint"),
+        (&["ALTER TABLE _t_gho ADD (w INT NULL, UNIQUE KEY u (a))"], "unique index"),
+        (&["ALTER TABLE _t_gho ADD (w INT, CONSTRAINT f FOREIGN KEY (a) REFERENCES x (id))"], "constraint"),
+        (&["ALTER TABLE _t_gho ADD (w INT, CONSTRAINT text CHECK (a > 1))"], "constraint"),
+        (&["ALTER TABLE _t_gho ADD (w INT, CONSTRAINT UNIQUE (a))"], "unique index"),
+        (&["ALTER TABLE _t_gho ADD (w INT, CHECK (a > 1))"], "constraint"),
+        // An update that is mirrored sets it.
+        (&["ALTER TABLE _t_gho ADD w DATETIME NULL ON UPDATE CURRENT_TIMESTAMP"], "\"w\" was added with ON UPDATE"),
+        (
+            &["ALTER TABLE _t_gho ADD w DATETIME NULL", "ALTER TABLE _t_gho MODIFY w DATETIME NULL ON UPDATE NOW()"],
+            "\"w\" was added with ON UPDATE",
+        ),
         (&["ALTER TABLE _t_gho PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9))"], "partitions"),
         (&["ALTER TABLE _t_gho ENGINE=InnoDB PARTITION BY HASH (id) PARTITIONS 4"], "partitions"),
         (&["ALTER TABLE _t_gho DROP PRIMARY KEY, ADD PRIMARY KEY (a)"], "unique index"),
@@ -118,6 +133,45 @@ fn a_copy_whose_rows_may_be_others_is_refused() {
         let table = built(Flavour::MySql, statements);
         let refused = table.shadow.unwrap().refused.unwrap_or_default();
         assert!(refused.contains(why), "{statements:?} is refused with '{refused}'");
+    }
+}
+
+/// The tools write every column that the table has.
+#[test]
+fn a_column_of_the_table_may_be_set_by_updates() {
+    let before = schema(Flavour::MySql, "d DATETIME, w DATETIME");
+    let shadow = *before.with_shadow(table("d._t_gho")).shadow.unwrap();
+    for sql in [
+        "ALTER TABLE _t_gho MODIFY d DATETIME NULL ON UPDATE NOW()",
+        "ALTER TABLE _t_gho CHANGE d x DATETIME ON UPDATE NOW()",
+    ] {
+        let effects = effects(Flavour::MySql, sql);
+        let [DdlEffect::Altered { alteration, .. }] = effects.as_slice() else { panic!("{sql}: {effects:?}") };
+        assert_eq!(alteration.apply_to_shadow(&before, &shadow, STRICT).refused, None, "{sql}");
+    }
+}
+
+/// A collation that is not named is the table's. That matters where texts are compared.
+#[test]
+fn a_text_under_a_unique_index_is_not_redefined() {
+    let mut before = schema(Flavour::MySql, "v VARCHAR(10) COLLATE utf8mb4_bin, w VARCHAR(10), n INT");
+    before.columns[1].native.attributes.push(attribute::UNIQUE.to_owned());
+    let shadow = *before.with_shadow(table("d._t_gho")).shadow.unwrap();
+    for (statements, is_refused) in [
+        (&["ALTER TABLE _t_gho MODIFY v VARCHAR(20)"][..], true),
+        (&["ALTER TABLE _t_gho CHANGE v x VARCHAR(10)"], true),
+        (&["ALTER TABLE _t_gho COLLATE utf8mb4_bin", "ALTER TABLE _t_gho MODIFY v VARCHAR(10)"], true),
+        (&["ALTER TABLE _t_gho COLLATE utf8mb4_bin, MODIFY v VARCHAR(10)"], true),
+        (&["ALTER TABLE _t_gho COLLATE utf8mb4_bin, MODIFY w VARCHAR(20), MODIFY n BIGINT, DROP v"], false),
+    ] {
+        let mut copy = shadow.clone();
+        for sql in statements {
+            let effects = effects(Flavour::MySql, sql);
+            let [DdlEffect::Altered { alteration, .. }] = effects.as_slice() else { panic!("{sql}: {effects:?}") };
+            copy = alteration.apply_to_shadow(&before, &copy, STRICT);
+        }
+        let refused = copy.refused.unwrap_or_default();
+        assert_eq!(refused.contains("another collation"), is_refused, "{statements:?}: {refused}");
     }
 }
 
@@ -173,7 +227,20 @@ fn making_a_copy_is_told_from_making_any_table() {
         ("CREATE TABLE IF NOT EXISTS _x_gho LIKE t", ""),
         ("CREATE TABLE _x_gho AS SELECT * FROM t", ""),
         ("CREATE TABLE `d`.`_t_new` (id INT, PRIMARY KEY (id)) ENGINE=InnoDB", "written"),
-        ("CREATE TABLE _t_new (id INT) SELECT 1", "written"),
+        ("CREATE TABLE _t_new (id INT) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9))", "written"),
+        (
+            "CREATE TABLE _t_new (id INT) PARTITION BY LIST (id) (PARTITION p VALUES IN (9)) COMMENT 'AS SELECT'",
+            "written",
+        ),
+        // What fills it at once.
+        ("CREATE TABLE _t_new (id INT) SELECT 1", ""),
+        ("CREATE TABLE _t_new (id INT) ENGINE=InnoDB AS SELECT 1 AS id", ""),
+        ("CREATE TABLE _t_new (id INT) (SELECT 1)", ""),
+        ("CREATE TABLE _t_new (id INT) IGNORE SELECT 1", ""),
+        ("CREATE TABLE _t_new (id INT) REPLACE TABLE t", ""),
+        ("CREATE TABLE _t_new (id INT) VALUES ROW(1)", ""),
+        ("CREATE TABLE _t_new (id INT) ENGINE=InnoDB START TRANSACTION", ""),
+        ("CREATE TABLE _t_new (id INT) WITH x AS (SELECT 1) SELECT * FROM x", ""),
         ("CREATE TABLE _t_new AS SELECT * FROM t", ""),
         ("CREATE TABLE _u_new (id INT)", ""),
     ] {
@@ -196,7 +263,7 @@ fn making_a_copy_is_told_from_making_any_table() {
 fn a_copy_that_was_written_is_held_against_the_table() {
     let same = "`id` int NOT NULL, `a` int DEFAULT NULL, `v` varchar(10) COLLATE utf8mb4_bin DEFAULT NULL, `n` int DEFAULT NULL, \
                 `e` decimal(8,2) NOT NULL, PRIMARY KEY (`id`), UNIQUE KEY `u` (`a`), KEY `k` (`v`(3)), \
-                CONSTRAINT `_f` FOREIGN KEY (`n`) REFERENCES `x` (`id`), CONSTRAINT `c` CHECK ((`a` > 1))";
+                CONSTRAINT `c` CHECK ((`a` > 1))";
     let options = "ENGINE=InnoDB AUTO_INCREMENT=5 DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci /*!50100 PARTITION BY HASH (`id`) */";
     let replaced = |from: &str, to: &str| {
         assert!(same.contains(from), "{from}");
@@ -211,6 +278,11 @@ fn a_copy_that_was_written_is_held_against_the_table() {
             None,
         ),
         (replaced("`n` int", "`n` bigint"), options, Some("other types")),
+        (
+            replaced("KEY `k`", "CONSTRAINT `_f` FOREIGN KEY (`n`) REFERENCES `x` (`id`), KEY `k`"),
+            options,
+            Some("a foreign key"),
+        ),
         (replaced("`a` int DEFAULT NULL", "`a` int NOT NULL"), options, Some("other types")),
         (replaced("`a` int DEFAULT NULL, ", ""), options, Some("other columns")),
         (replaced("`a` int DEFAULT NULL", "`b` int DEFAULT NULL"), options, Some("other columns")),

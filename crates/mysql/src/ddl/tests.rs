@@ -20,6 +20,8 @@ pub(super) fn shown(effect: &DdlEffect) -> String {
         DdlEffect::RowsUnknown(t) => format!("unknown rows {t}"),
         DdlEffect::ChangedByStatement(t) => format!("statement {t}"),
         DdlEffect::NotUnderstood(t) => format!("unknown {t}"),
+        DdlEffect::Triggered { table, .. } => format!("trigger {table}"),
+        DdlEffect::TriggerDropped(t) => format!("no trigger {t}"),
     }
 }
 
@@ -54,7 +56,12 @@ fn each_statement_has_its_effect() {
         ("OPTIMIZE NO_WRITE_TO_BINLOG TABLE t", ""),
         ("FLUSH TABLES t", ""),
         ("CREATE VIEW v AS SELECT * FROM t", ""),
-        ("CREATE DEFINER=`r`@`%` TRIGGER x AFTER INSERT ON t FOR EACH ROW DELETE FROM u", ""),
+        ("CREATE DEFINER=`r`@`%` TRIGGER x AFTER INSERT ON t FOR EACH ROW DELETE FROM u", "trigger d.t"),
+        ("CREATE OR REPLACE TRIGGER IF NOT EXISTS e.x BEFORE UPDATE ON e.t FOR EACH ROW SET NEW.a = 1", "trigger e.t"),
+        ("CREATE TRIGGER x AFTER INSERT ON v FOR EACH ROW DELETE FROM t", ""),
+        ("CREATE DEFINER=CURRENT_USER() TRIGGER x SOMETIMES t", "trigger d.t"),
+        ("CREATE DEFINER=`r`@`%` PROCEDURE p() DROP TRIGGER pt_osc_d_t_ins", ""),
+        ("DROP TRIGGER IF EXISTS `d`.`pt_osc_d_t_ins`", "no trigger d.pt_osc_d_t_ins"),
         ("CREATE DEFINER=`r`@`%` PROCEDURE p() BEGIN DROP TABLE t; TRUNCATE u; END", ""),
         ("ALTER EVENT t ON SCHEDULE EVERY 1 DAY", ""),
         ("DROP VIEW t", ""),

@@ -22,6 +22,8 @@ pub(crate) struct CatalogTable {
     pub(crate) columns: Vec<CatalogColumn>,
     /// Parts of the primary key, in its order; empty where there is none.
     pub(crate) key: Vec<KeyPart>,
+    /// Columns of its other unique indexes; None stands for an expression.
+    pub(crate) unique: Vec<Option<String>>,
     /// The account that the session has the rights of, as `user@host`.
     pub(crate) account: String,
 }
@@ -93,15 +95,17 @@ pub(crate) async fn read(conn: &mut Conn, table: &TableName) -> Result<Option<Ca
                 IS_NULLABLE AS nullable, UPPER(EXTRA) AS extra \
            FROM information_schema.COLUMNS WHERE {of_table} ORDER BY ORDINAL_POSITION; \
          SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, COLUMN_NAME AS name, SUB_PART AS prefix, COLLATION AS direction \
-           FROM information_schema.STATISTICS WHERE {of_table} AND INDEX_NAME = 'PRIMARY' ORDER BY SEQ_IN_INDEX"
+           FROM information_schema.STATISTICS WHERE {of_table} AND INDEX_NAME = 'PRIMARY' ORDER BY SEQ_IN_INDEX; \
+         SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, COLUMN_NAME AS name \
+           FROM information_schema.STATISTICS WHERE {of_table} AND NON_UNIQUE = 0 AND INDEX_NAME <> 'PRIMARY'"
     );
     let mut answers = conn.query_iter(sql).await.map_err(failed)?;
     let mut sets = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..4 {
         sets.push(exactly(table, &mut answers).await.map_err(failed)?);
     }
     answers.drop_result().await.map_err(failed)?;
-    let (key, columns, found) = (sets.pop(), sets.pop(), sets.pop());
+    let (unique, key, columns, found) = (sets.pop(), sets.pop(), sets.pop(), sets.pop());
     let Some(found) = found.unwrap_or_default().into_iter().next() else { return Ok(None) };
     Ok(Some(CatalogTable {
         table: table.clone(),
@@ -111,6 +115,7 @@ pub(crate) async fn read(conn: &mut Conn, table: &TableName) -> Result<Option<Ca
         collation: found.text("collation").unwrap_or_default(),
         columns: columns.unwrap_or_default().iter().map(column).collect(),
         key: key.unwrap_or_default().iter().map(key_part).collect(),
+        unique: unique.unwrap_or_default().iter().map(|part| part.text("name")).collect(),
         account: found.text("account").unwrap_or_default(),
     }))
 }

@@ -7,7 +7,7 @@ use calve_core::{Condition, MemberShape, SchemaChange, StopReason, TableName, Ta
 use super::{named, own_schema, same, with_member};
 use crate::binlog::Flavour;
 use crate::conversions::Conversions;
-use crate::ddl::{Alteration, NewTable, Session};
+use crate::ddl::{Alteration, NewTable, Session, TableChange};
 use crate::effects::Altered;
 use crate::transactions::schema_changed;
 
@@ -24,7 +24,8 @@ pub(crate) fn altered(
     let change = altered.apply(flavour, conversions, &own).map_err(|reason| stopped(&reason.detail))?;
     let Some(SchemaChange { schema, existing_rows }) = change else { return Ok(None) };
     let TableSchema { character_set, columns, key, .. } = Arc::unwrap_or_clone(schema);
-    let after = MemberShape { character_set, columns, key, lost: before.lost.clone() };
+    let MemberShape { lost, guessed_character_set, .. } = before.clone();
+    let after = MemberShape { character_set, columns, key, lost, guessed_character_set };
     let existing_rows = existing_rows.or_else(|| rows_differ(merged, member, before, &after));
     let existing_rows = existing_rows.map(|what| format!("of its member {member}: {what}"));
     let next = with_member(merged, member, after).map_err(|what| stopped(&what))?;
@@ -100,14 +101,17 @@ fn defined(
     alteration: &Alteration,
     (flavour, conversions): (Flavour, &Conversions),
 ) -> Result<MemberShape, String> {
-    // The database's own is not in the log. Where it is another, the rows say so, and stop the table.
+    // The database's own is not in the log. Where it is another than that of the others, the rows have to say so.
     let character_set = merged.members.first().and_then(|alike| alike.shape.character_set.clone());
-    let nothing = MemberShape { character_set, columns: Vec::new(), key: Vec::new(), lost: Vec::new() };
+    let guessed_character_set =
+        !alteration.changes.iter().any(|change| matches!(change, TableChange::DefaultCharacterSet(_)));
+    let nothing =
+        MemberShape { character_set, columns: Vec::new(), key: Vec::new(), lost: Vec::new(), guessed_character_set };
     let rules = conversions.rules.table(member);
     let tinyint1_as_boolean = conversions.tinyint1_as_boolean;
     let session = Session { flavour, tinyint1_as_boolean, rules: Some(&rules), strict: true, copy_of: None };
     let made = alteration.apply(&own_schema(merged, member, &nothing), session)?;
     let made = made.ok_or("it has no columns")?;
     let TableSchema { character_set, columns, key, .. } = Arc::unwrap_or_clone(made.schema);
-    Ok(MemberShape { character_set, columns, key, lost: Vec::new() })
+    Ok(MemberShape { character_set, columns, key, ..nothing })
 }

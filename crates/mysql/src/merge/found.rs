@@ -88,7 +88,7 @@ fn merged(server: &Server, merge: &Merge, found: &[CatalogTable]) -> (TableSchem
                 continue;
             }
         };
-        let shape = MemberShape { character_set, columns, key, lost: Vec::new() };
+        let shape = MemberShape { character_set, columns, key, lost: Vec::new(), guessed_character_set: false };
         match with_member(&merged, &member.table, shape) {
             Ok(next) => merged = next,
             Err(what) => findings.push(Finding::error(

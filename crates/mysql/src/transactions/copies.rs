@@ -1,18 +1,36 @@
 //! Copies of followed tables, from their making by a tool until they have the tables' names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calve_core::{ChangeSink, Result, SchemaChange, Shadow, SourceTable, TableIndex, TableSchema};
+use calve_core::{
+    ChangeSink, Result, SchemaChange, Shadow, SourceTable, StopReason, TableIndex, TableName, TableSchema, Trace,
+};
 
-use super::{Transactions, schema_changed};
-use crate::ddl::Session;
+use super::Transactions;
+use crate::ddl::{Session, shadow};
 use crate::effects::{CopyEffect, dropped};
+use crate::types;
+
+/// How long after a table left its name its copy has it, by the server's clock.
+const LONGEST_CUT_OVER_US: i64 = 60_000_000;
 
 /// Those that are known at this place of the log, each with its table.
 pub(super) fn known<'t>(tables: &'t [SourceTable]) -> Vec<(TableIndex, &'t Shadow)> {
     let with_copy =
         |(index, table): (usize, &'t SourceTable)| Some((TableIndex(index), table.schema.shadow.as_deref()?));
     tables.iter().enumerate().filter_map(with_copy).collect()
+}
+
+/// The copy that the table left its name to, and that does not have it.
+fn awaited(schema: &TableSchema) -> Option<&Shadow> {
+    schema.shadow.as_deref().filter(|copy| copy.awaited)
+}
+
+/// Tables that left their names to copies that do not have them.
+pub(super) fn nameless(tables: &[SourceTable]) -> BTreeSet<TableIndex> {
+    let is_nameless = |(_, table): &(usize, &SourceTable)| awaited(&table.schema).is_some();
+    tables.iter().enumerate().filter(is_nameless).map(|(index, _)| TableIndex(index)).collect()
 }
 
 impl Transactions {
@@ -29,12 +47,62 @@ impl Transactions {
             return self.stop_wanted(table, sink, |table| dropped(table, &detail));
         }
         let next = self.next_copy(&schema, effect);
+        self.note(table, &schema, next, sink)
+    }
+
+    /// Moves on what is known of the table beside its columns.
+    fn note(
+        &mut self,
+        table: TableIndex,
+        schema: &TableSchema,
+        next: TableSchema,
+        sink: &mut dyn ChangeSink,
+    ) -> Result<()> {
         if next == *schema {
             return Ok(());
         }
         self.begin_in_sink(sink)?;
         if sink.wants(table) {
             self.move_on(table, SchemaChange { schema: Arc::new(next), existing_rows: None }, sink);
+        }
+        Ok(())
+    }
+
+    /// The table may have another unique index.
+    pub(super) fn unique(&mut self, table: TableIndex, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(schema) = self.tables.get(table.0).map(|source| Arc::clone(&source.schema)) else { return Ok(()) };
+        let mut next = (*schema).clone();
+        types::say_unique(&mut next.columns);
+        self.note(table, &schema, next, sink)
+    }
+
+    /// Rows came of a table that is not followed: where it is the changelog of gh-ost, that is at work on the copy beside it.
+    pub(super) fn rows_of_other(&mut self, other: &TableName, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some(ghost) = shadow::ghost_of_changelog(other) else { return Ok(()) };
+        let same = |a: &str, b: &str| self.statements.same(a, b);
+        let is_ghost = |copy: &Shadow| same(&copy.table.schema, &ghost.schema) && same(&copy.table.name, &ghost.name);
+        let found = known(&self.tables).into_iter().find(|(_, copy)| is_ghost(copy)).map(|(index, _)| index);
+        found.map_or(Ok(()), |table| self.copy(table, CopyEffect::Traced(Trace::Changelog), sink))
+    }
+
+    /// Stops tables that left their names to copies which did not take them. gh-ost does both at once, and between them holds the table
+    /// locked.
+    pub(super) fn stop_deserted(&mut self, sink: &mut dyn ChangeSink) -> Result<()> {
+        let Some((now, false)) = self.current.as_ref().map(|current| (current.committed_at, current.covered)) else {
+            return Ok(());
+        };
+        for table in self.nameless.clone() {
+            let copy = self.tables.get(table.0).and_then(|source| awaited(&source.schema));
+            let Some(copy) = copy.filter(|copy| now.saturating_sub(copy.awaited_since) > LONGEST_CUT_OVER_US) else {
+                continue;
+            };
+            let detail = format!("the table was renamed, and its copy {} did not take its name", copy.table);
+            self.begin_in_sink(sink)?;
+            // One that is ahead had its name then, or is stopped later.
+            if sink.wants(table) {
+                self.nameless.remove(&table);
+                self.stop_wanted(table, sink, |table| dropped(table, &detail))?;
+            }
         }
         Ok(())
     }
@@ -65,8 +133,16 @@ impl Transactions {
                 with(copy.map(|copy| altered.apply_to_copy(self.flavour, &self.conversions, schema, copy)))
             }
             CopyEffect::Differs(what) => with(refused(what.to_owned())),
+            CopyEffect::Traced(trace) => with(copy.map(|copy| {
+                let mut copy = copy.clone();
+                copy.traces.insert(trace);
+                copy
+            })),
             CopyEffect::Gone => with(None),
-            CopyEffect::Awaited(_) => with(copy.map(|copy| Shadow { awaited: true, ..copy.clone() })),
+            CopyEffect::Awaited(_) => {
+                let awaited_since = self.current.as_ref().map_or(0, |current| current.committed_at);
+                with(copy.map(|copy| Shadow { awaited: true, awaited_since, ..copy.clone() }))
+            }
         }
     }
 
@@ -75,19 +151,23 @@ impl Transactions {
         let Some(schema) = self.tables.get(table.0).map(|source| Arc::clone(&source.schema)) else { return Ok(()) };
         let (Some(copy), Some(next)) = (schema.shadow.as_deref(), schema.of_shadow()) else { return Ok(()) };
         let took = format!("table {} took its name", copy.table);
-        if let Some(why) = &copy.refused {
+        if let Some(why) = copy.refused.as_deref().or_else(|| shadow::untraced(copy)) {
             let detail = format!("{took}, and its rows need not be those of the table: {why}");
-            return self.stop_wanted(table, sink, |table| schema_changed(table, detail));
+            return self.stop_wanted(table, sink, |table| StopReason::swapped(table, detail));
         }
         self.begin_in_sink(sink)?;
         if !sink.wants(table) {
             return Ok(());
         }
         if self.is_settling(table) {
-            sink.stop(table, schema_changed(&schema.table, format!("{took} while its load began")));
+            sink.stop(table, StopReason::swapped(&schema.table, format!("{took} while its load began")));
             return Ok(());
         }
         self.move_on(table, SchemaChange { schema: Arc::new(next), existing_rows: None }, sink);
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "copies_tests.rs"]
+mod tests;

@@ -144,7 +144,7 @@ impl Transactions {
                 self.stop_wanted(table, sink, |table| schema_changed(table, format!("its member {member} was emptied")))
             }
             // Only copies of tables that are not merged are followed: what takes a member's name comes as a stop.
-            Effect::Copy(_) => Ok(()),
+            Effect::Copy(_) | Effect::Unique => Ok(()),
             Effect::Swap => self.stop_wanted(table, sink, |table| {
                 schema_changed(table, format!("another table took the name of its member {member}"))
             }),
@@ -186,6 +186,8 @@ impl Transactions {
                 DdlEffect::Truncated(_)
                 | DdlEffect::Altered { .. }
                 | DdlEffect::Copied { .. }
+                | DdlEffect::Triggered { .. }
+                | DdlEffect::TriggerDropped(_)
                 | DdlEffect::RowsGone(_) => continue,
                 DdlEffect::RowsUnknown(table) => {
                     let what = format!("{table}, which belongs to it, took rows over that are not in the log");

@@ -308,6 +308,29 @@ fn what_rows_cannot_follow(server: &Server) -> anyhow::Result<()> {
     shards.case.pass()
 }
 
+/// The character set of a new member may be that of its database, which no statement says: its texts are not guessed.
+fn a_member_of_another_character_set(server: &Server) -> anyhow::Result<()> {
+    let mut shards = Shards::on(server, "shardstexts", "")?;
+    shards.case.pipeline.once()?;
+    let database = shards.case.database.name().to_owned();
+    shards.run(&format!(
+        "alter database {database} character set latin1; create table orders_3 ({COLUMNS}); insert into orders_3 values (1, 'é', 1)"
+    ))?;
+    let three = Union(&[("orders_1", "id, v, n"), ("orders_2", "id, v, n"), ("orders_3", "id, v, n")]);
+    shards.case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    shards.stopped_and_back(
+        &["orders_3", if server.kind() == Kind::MariaDb { "names no character set" } else { "latin1" }],
+        &three,
+    )?;
+    // Said by the statement, it is known.
+    shards
+        .run(&format!("create table orders_4 ({COLUMNS}) charset latin2; insert into orders_4 values (1, 'ő', 1)"))?;
+    shards.case.pipeline.once()?;
+    let four = [three.0, &[("orders_4", "id, v, n")]].concat();
+    shards.same(&Union(&four))?;
+    shards.case.pass()
+}
+
 /// By `otherwise: reload` it is read again by itself; and a column that one member dropped keeps what was in it.
 fn read_again_by_itself(server: &Server) -> anyhow::Result<()> {
     let mut shards = Shards::on(server, "shardsreload", "")?;
@@ -392,6 +415,7 @@ on_every_server!(
     altered_and_killed,
     died_at_failpoints,
     what_rows_cannot_follow,
+    a_member_of_another_character_set,
     read_again_by_itself,
     found_at_a_start
 );
