@@ -21,6 +21,10 @@ use crate::show;
 const LOAD_LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the stream tells how it does.
 const STEADY_LINE_INTERVAL: Duration = Duration::from_secs(30);
+/// So many of these intervals lie between two reminders of tables that are stopped.
+const REMINDED_EVERY: u32 = 20;
+/// So many tables a reminder names by a line each.
+const REMINDED_OF: usize = 10;
 
 /// Hears of every event; remembers and logs.
 pub(crate) struct Progress {
@@ -148,8 +152,11 @@ impl Progress {
     /// Logs a line every so often, for as long as it is polled. Cancel-safe.
     pub(crate) async fn tell_steadily(&self) {
         let mut last = self.known().changes;
-        loop {
+        for round in 1_u32.. {
             tokio::time::sleep(STEADY_LINE_INTERVAL).await;
+            if round.is_multiple_of(REMINDED_EVERY) {
+                self.remind();
+            }
             let live = self.live();
             let rows = live.changes - last;
             last = live.changes;
@@ -167,6 +174,18 @@ impl Progress {
                 stopped,
                 "streaming"
             );
+        }
+    }
+
+    /// Logs which tables are still stopped: the log of the source is not kept for them.
+    fn remind(&self) {
+        let stopped = self.stopped();
+        for (table, reason) in stopped.iter().take(REMINDED_OF) {
+            let StopReason { state, detail, remedy } = reason;
+            tracing::warn!(%table, state, detail, remedy, "still stopped; its changes are not followed, and the source keeps no log for it");
+        }
+        if let Some(more) = stopped.len().checked_sub(REMINDED_OF).filter(|more| *more > 0) {
+            tracing::warn!(more, "more tables are still stopped; `calve status` lists them");
         }
     }
 }

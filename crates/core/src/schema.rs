@@ -1,5 +1,6 @@
 //! What a source table looks like: its columns, their types, and the key that identifies a row.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -290,6 +291,9 @@ pub struct TableSchema {
     /// The partitions so far; None where it has none, or what becomes of them is in the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<Partitions>,
+    /// Labels of enums that its columns may hold, by the source's numbers; those that are known (Postgres).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<u32, String>,
     /// In the source's order, at least one.
     pub columns: Vec<Column>,
     /// Indexes into `columns` of the replica identity, in its own order; empty where the table has none.
@@ -317,15 +321,16 @@ impl TableSchema {
             mode: TableMode::default(),
             filter: None,
             partitions: None,
+            labels: BTreeMap::new(),
             columns,
             key,
         }
     }
 
-    /// Whether rows of the other schema are rows of this one: at most its partitions are others, or what is known of a copy.
+    /// Whether rows of the other schema are rows of this one: at most its partitions are others, or what is known of a copy or of labels.
     pub fn has_rows_of(&self, other: &Self) -> bool {
-        let (shadow, partitions) = (self.shadow.clone(), self.partitions.clone());
-        self == other || *self == Self { shadow, partitions, ..other.clone() }
+        let (shadow, partitions, labels) = (self.shadow.clone(), self.partitions.clone(), self.labels.clone());
+        self == other || *self == Self { shadow, partitions, labels, ..other.clone() }
     }
 
     /// The key's columns, in the key's order.

@@ -70,6 +70,7 @@ impl Relation {
             left_out: self.left_out.clone(),
             members: Vec::new(),
             mode,
+            labels: self.labels.clone(),
             partitions: self.partitions.clone().map(|known| Partitions { known, emptied_by: None }),
             ..TableSchema::new(
                 self.table.clone(),

@@ -1,5 +1,5 @@
-//! Watches the publication and the partitions while the stream runs. The stream does not show that a table was taken out of the
-//! publication, nor that a partition came with rows or went; the catalog does.
+//! Watches the publication, the partitions and the labels of enums while the stream runs. The stream does not show that a table was taken
+//! out of the publication, nor that a partition came with rows or went, or a label was renamed; the catalog does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Oid;
 
 use crate::config::ConnectConfig;
+use crate::labels;
 use crate::partitions::{self, Findings};
 use crate::publication::{self, Membership};
 
@@ -24,19 +25,20 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Compares the publication with what it was at the start of the stream, and the partitions with what they were, from now on.
+    /// Compares the publication with what it was at the start of the stream, and partitions and labels with what they were, from now on.
     pub(crate) fn spawn(
         connect: ConnectConfig,
         publication: String,
         tables: Vec<TableName>,
         start: Membership,
         partitions: partitions::Watch,
+        labels: labels::Watch,
     ) -> Self {
         let (sender, findings) = mpsc::channel(1);
         let task = tokio::spawn(async move {
             let before = start;
             let mut watch =
-                Watch { connect, publication, tables, before, away: BTreeSet::new(), partitions, client: None };
+                Watch { connect, publication, tables, before, away: BTreeSet::new(), partitions, labels, client: None };
             loop {
                 tokio::time::sleep(INTERVAL).await;
                 match watch.look().await {
@@ -77,6 +79,7 @@ struct Watch {
     /// Tables that had another name at the last look.
     away: BTreeSet<Oid>,
     partitions: partitions::Watch,
+    labels: labels::Watch,
     client: Option<Client>,
 }
 
@@ -90,6 +93,7 @@ impl Watch {
         let mut gaps = self.before.gaps(&now, &self.publication);
         gaps.extend(self.gone(&client, &now).await?);
         let mut found = self.partitions.look(&client).await?;
+        self.labels.look(&client, &mut found).await?;
         self.client = Some(client);
         self.before.forget(&gaps);
         found.stops.extend(gaps);
@@ -153,7 +157,8 @@ mod tests {
         let before = Membership::read(&client, "p", &tables).await.unwrap();
         let partitions = partitions::Watch::new(&[], &BTreeSet::new());
         let (publication, away) = ("p".into(), BTreeSet::new());
-        let mut watch = Watch { connect, publication, tables, before, away, partitions, client: None };
+        let labels = labels::Watch::new(&[]);
+        let mut watch = Watch { connect, publication, tables, before, away, partitions, labels, client: None };
         for (statement, expected) in LOOKS {
             client.batch_execute(statement).await.unwrap();
             let found = watch.look().await.unwrap().stops;

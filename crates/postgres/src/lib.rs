@@ -14,6 +14,7 @@ mod error;
 mod guard;
 mod hstore;
 mod identity;
+mod labels;
 mod load;
 mod numeric;
 mod partitions;

@@ -15,6 +15,7 @@ use tokio_postgres::{Client, Row};
 
 use crate::describe::qualified;
 use crate::error::sql_error;
+use crate::labels::Labels;
 
 /// Everything beneath some tables. Reads as the snapshot of its transaction has it, unlike `pg_partition_tree`.
 const BENEATH: &str = "WITH RECURSIVE tree AS ( \
@@ -96,11 +97,13 @@ pub(crate) struct Findings {
     pub(crate) doubts: Vec<Doubt>,
     /// The partitions from here on.
     pub(crate) known: BTreeMap<TableName, Vec<Partition>>,
+    /// The labels of enums from here on.
+    pub(crate) labels: BTreeMap<TableName, Labels>,
 }
 
 impl Findings {
     pub(crate) fn is_empty(&self) -> bool {
-        self.stops.is_empty() && self.doubts.is_empty() && self.known.is_empty()
+        self.stops.is_empty() && self.doubts.is_empty() && self.known.is_empty() && self.labels.is_empty()
     }
 }
 

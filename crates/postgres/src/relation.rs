@@ -7,6 +7,7 @@ use tokio_postgres::{Client, Row};
 
 use crate::catalog_type::{CatalogType, type_columns, type_joins};
 use crate::error::sql_error;
+use crate::labels::{self, Labels};
 use crate::partitions;
 
 /// `pg_class.relkind`, as far as it matters.
@@ -85,6 +86,8 @@ pub(crate) struct Relation {
     pub(crate) leaves: Vec<Leaf>,
     /// All that is beneath a partitioned table, as the transaction's snapshot has it.
     pub(crate) partitions: Option<Vec<Partition>>,
+    /// Those that its columns may hold.
+    pub(crate) labels: Labels,
 }
 
 const RELATION: &str = "SELECT c.oid, c.relkind::text, c.relpersistence::text, c.relreplident::text, \
@@ -172,6 +175,7 @@ impl Relation {
                 relation.identity_index = Some(key);
             }
         }
+        relation.labels = labels::read(client, oid).await?;
         if relation.kind == Kind::Partitioned {
             let rows = client.query(LEAVES, &[&oid]).await.map_err(failed)?;
             relation.leaves = rows.iter().map(leaf).collect::<std::result::Result<_, _>>().map_err(failed)?;
@@ -202,6 +206,7 @@ impl Relation {
             identity_index: None,
             leaves: Vec::new(),
             partitions: None,
+            labels: Labels::new(),
         })
     }
 }

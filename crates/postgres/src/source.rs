@@ -21,6 +21,7 @@ use crate::describe;
 use crate::error::sql_error;
 use crate::guard::Guard;
 use crate::identity::{self, LogIdentity, TimelineHistory};
+use crate::labels;
 use crate::load::SnapshotReader;
 use crate::partitions::Watch;
 use crate::pgoutput::Decoder;
@@ -325,7 +326,9 @@ impl ChangeSource for PostgresSource {
             // A run that ends where the log ends now has to decide by then.
             doubt.due = doubt.due.min(self.end);
         }
-        let guard = Guard::spawn(connect, publication, names.clone(), membership, partitions);
+        let mut labels = labels::Watch::new(tables);
+        labels.look(self.client().await?, &mut found).await?;
+        let guard = Guard::spawn(connect, publication, names.clone(), membership, partitions, labels);
         Spools::sweep(&self.settings.spill_dir);
         let decoder = Decoder::new(tables, binary, Spools::new(&self.settings.spill_dir), self.settings.rules.clone());
         let mut stream = Stream::new(wal, guard, decoder, names, slot);

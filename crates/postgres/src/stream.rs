@@ -14,6 +14,7 @@ use tokio_postgres::Client;
 use crate::attributes;
 use crate::error::{ServerError, sql_error};
 use crate::guard::Guard;
+use crate::labels::Labels;
 use crate::partitions::{Doubt, Findings};
 use crate::pgoutput::{Decoder, LookedUp, Malformed, Reader, Replay};
 use crate::slot::stream_error;
@@ -40,14 +41,28 @@ pub(crate) struct Stream {
     stops: BTreeMap<TableIndex, StopReason>,
     /// The partitions of tables from here on, not said to the sink yet.
     partitions: BTreeMap<TableIndex, Vec<Partition>>,
+    /// Their labels of enums likewise.
+    labels: BTreeMap<TableIndex, Labels>,
     /// What the log has to explain.
     doubts: Vec<(TableIndex, Doubt)>,
 }
 
 impl Stream {
     pub(crate) fn new(wal: WalStream, guard: Guard, decoder: Decoder, names: Vec<TableName>, slot: String) -> Self {
-        let (stops, partitions, doubts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Self { wal, guard, decoder, names, slot, block: None, replay: None, stops, partitions, doubts }
+        let (stops, partitions, labels) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self {
+            wal,
+            guard,
+            decoder,
+            names,
+            slot,
+            block: None,
+            replay: None,
+            stops,
+            partitions,
+            labels,
+            doubts: Vec::new(),
+        }
     }
 
     /// Takes in what the catalog says.
@@ -56,6 +71,7 @@ impl Stream {
         let index = |table: &TableName| names.iter().position(|name| name == table).map(TableIndex);
         self.stops.extend(found.stops.into_iter().filter_map(|(table, reason)| Some((index(&table)?, reason))));
         self.partitions.extend(found.known.into_iter().filter_map(|(table, known)| Some((index(&table)?, known))));
+        self.labels.extend(found.labels.into_iter().filter_map(|(table, labels)| Some((index(&table)?, labels))));
         self.doubts.extend(found.doubts.into_iter().filter_map(|doubt| Some((index(&doubt.table)?, doubt))));
     }
 
@@ -150,8 +166,14 @@ impl Stream {
         for (table, reason) in std::mem::take(&mut self.stops) {
             sink.stop(table, reason);
         }
-        if self.partitions.is_empty() || !self.decoder.in_transaction() {
+        if (self.partitions.is_empty() && self.labels.is_empty()) || !self.decoder.in_transaction() {
             return;
+        }
+        let wanted: Vec<_> = self.labels.extract_if(.., |table, _| sink.wants(*table)).collect();
+        for (table, labels) in wanted {
+            let Some(schema) = sink.schema_of(table) else { continue };
+            let schema = Arc::new(TableSchema { labels, ..(*schema).clone() });
+            sink.schema(table, SchemaChange { schema, existing_rows: None });
         }
         let doubts = &self.doubts;
         let ready = |table: &TableIndex| doubts.iter().all(|(doubted, _)| doubted != table) && sink.wants(*table);

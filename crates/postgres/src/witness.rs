@@ -4,7 +4,7 @@
 //! table at any later position is known exactly, however busily it is written; and nothing is left behind, however the
 //! process ends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use calve_core::{
@@ -16,6 +16,7 @@ use tokio_postgres::Client;
 
 use crate::column_kind::binary_safe;
 use crate::guard::Guard;
+use crate::labels;
 use crate::load::SnapshotReader;
 use crate::partitions::Watch;
 use crate::pgoutput::Decoder;
@@ -84,9 +85,11 @@ impl TableWitness {
         }
     }
 
-    /// The table's schema at the position. Partitions are none of a comparison's business.
+    /// The table's schema at the position. Partitions and labels are none of a comparison's business.
     pub fn schema(&self) -> Result<Arc<TableSchema>> {
-        let bare = |schema: Arc<TableSchema>| Arc::new(TableSchema { partitions: None, ..(*schema).clone() });
+        let bare = |schema: Arc<TableSchema>| {
+            Arc::new(TableSchema { partitions: None, labels: BTreeMap::new(), ..(*schema).clone() })
+        };
         self.reader.schema(&self.table).map(bare).ok_or_else(|| match self.reader.refusal(&self.table) {
             Some(reason) => Error::new(ErrorKind::Config, format!("cannot read table {}: {reason}", self.table)),
             None => Error::new(ErrorKind::Bug, format!("table {} was read without its schema", self.table)),
@@ -114,7 +117,8 @@ impl TableWitness {
         let connection = snapshot.stream(&slot, &command).await?;
         let wal = WalStream::spawn(connection, Lsn(0), stream_settings(timeout, settings.read_ahead_bytes));
         let partitions = Watch::new(&[], &BTreeSet::new());
-        let guard = Guard::spawn(settings.connect, settings.publication, names.clone(), membership, partitions);
+        let labels = labels::Watch::new(&[]);
+        let guard = Guard::spawn(settings.connect, settings.publication, names.clone(), membership, partitions, labels);
         let spools = Spools::new(&settings.spill_dir);
         let decoder = Decoder::new(&[SourceTable { name: table, schema }], binary, spools, settings.rules);
         Ok(WitnessedChanges { client, stream: Stream::new(wal, guard, decoder, names, slot) })

@@ -4,6 +4,7 @@
 use calve_integration::compare::{self, Pair};
 use calve_integration::pipeline::until;
 use calve_integration::readers;
+use calve_testkit::readers::Reader;
 
 use crate::case::Case;
 
@@ -290,6 +291,103 @@ fn by_policy_a_table_is_read_again_or_held() -> anyhow::Result<()> {
     assert_eq!(names, ["id", "v", "more"]);
     case.pipeline.finish(&["reload", "public.held"])?.expect_success()?;
     case.once_and_same(&["public.altered", "public.steady", "public.held", "public.swapped"])?;
+    case.pass()
+}
+
+/// What the lake could follow: by policy it is held, or read again, while calve runs and while it is away.
+#[test]
+fn by_policy_types_and_nulls_are_held_or_read_again() -> anyhow::Result<()> {
+    let names = ["wide_stop", "wide_reload", "null_stop", "null_reload"];
+    let made = |name| {
+        format!(
+            "create table {name} (id int primary key, v int not null); insert into {name} values (1, 1), (2, 2), (3, 3);"
+        )
+    };
+    let schema: String = names.map(made).concat() + "create table steady (id int primary key, v text)";
+    let entry = |name: &str| {
+        let (change, policy) = name.split_once('_').expect("both are named");
+        let option = if change == "wide" { "widen_type" } else { "drop_not_null" };
+        format!("{{name: public.{name}, schema_changes: {{{option}: {policy}}}}}")
+    };
+    let entries = names.map(entry);
+    let entries = entries.each_ref().map(String::as_str);
+    for away in [false, true] {
+        let label = if away { "held_away" } else { "held" };
+        let mut case = Case::new(label, &schema, &[&entries[..], &["public.steady"]].concat())?;
+        let tables = names.map(|name| format!("public.{name}"));
+        let tables = tables.each_ref().map(String::as_str);
+        case.once_and_same(&tables)?;
+        let calve = if away { None } else { Some(case.pipeline.start()?) };
+        for name in names {
+            let (alter, value) =
+                if name.starts_with("wide") { ("type bigint", "5000000000") } else { ("drop not null", "null") };
+            case.sql.run(&format!(
+                "update {name} set v = 10 where id = 1; alter table {name} alter v {alter}; update {name} set v = {value} where id = 2"
+            ))?;
+        }
+        case.sql.run("insert into steady values (1, 'goes on')")?;
+        let log = if let Some(calve) = calve {
+            for name in ["public.wide_stop", "public.null_stop"] {
+                case.pipeline.await_state(name, "stopped")?;
+            }
+            case.await_same(&["public.wide_reload", "public.null_reload", "public.steady"])?;
+            let log = calve.log();
+            calve.terminate()?;
+            log
+        } else {
+            case.pipeline.finish(&["run", "--once"])?.expect_code(3)?.stderr
+        };
+        case.same(&["public.wide_reload", "public.null_reload", "public.steady"])?;
+        for (table, option) in [("public.wide_stop", "widen_type"), ("public.null_stop", "drop_not_null")] {
+            let state = case.pipeline.state(table)?;
+            for part in ["schema change held", &format!("{option} is stop"), &format!("calve reload {table}")] {
+                assert!(state.reason.contains(part), "the reason does not say {part}: {state:?}");
+            }
+        }
+        let again: Vec<&str> = log.lines().filter(|line| line.contains("the table will be read again")).collect();
+        let of = |table: &str| again.iter().filter(|line| line.contains(table)).count();
+        assert_eq!(tables.map(of), [0, 1, 0, 1], "{again:?}");
+        case.pipeline.finish(&["reload", "public.wide_stop", "public.null_stop"])?.expect_success()?;
+        case.sql.run(&names.map(|name| format!("update {name} set v = 30 where id = 3;")).concat())?;
+        case.once_and_same(&tables)?;
+        case.same_by_spark(&tables)?;
+        case.pass()?;
+    }
+    Ok(())
+}
+
+/// Each snapshot names the schema that it was written under, with a snapshot of its own for the change.
+#[test]
+fn snapshots_have_the_schema_of_their_time() -> anyhow::Result<()> {
+    let mut case = Case::new("schema_ids", TWO, &["public.altered"])?;
+    case.once_and_same(&["public.altered"])?;
+    for sql in [
+        "insert into altered values (100, 'old', 1)",
+        "alter table altered add column more int; insert into altered values (101, 'new', 1, 5)",
+        "insert into altered values (102, 'new', 1, 6)",
+        "alter table altered rename more to most; alter table altered alter most type bigint; insert into altered values (103, 'newer', 1, 5000000000)",
+    ] {
+        case.sql.run(sql)?;
+        case.once_and_same(&["public.altered"])?;
+    }
+    let metadata = case.lake().metadata("public", "altered")?;
+    let schemas = metadata.json()["schemas"].as_array().expect("schemas are listed");
+    let listed = metadata.json()["snapshots"].as_array().expect("snapshots are listed");
+    // What a snapshot's own schema is, and the largest id that it shows.
+    let mut found: Vec<(String, Option<String>)> = Vec::new();
+    for snapshot in metadata.snapshots() {
+        let of_id = listed.iter().find(|listed| listed["snapshot-id"] == snapshot.id).expect("it is listed");
+        let schema = schemas.iter().find(|schema| schema["schema-id"] == of_id["schema-id"]);
+        let fields = schema.and_then(|schema| schema["fields"].as_array()).expect("its schema is listed");
+        let field = |field: &serde_json::Value| format!("{} {}", field["name"], field["type"]).replace('"', "");
+        let largest =
+            readers::duckdb(|duckdb| Ok(duckdb.query_table(&metadata.at(&snapshot), "select max(id) from t")?))?;
+        found.push((fields.iter().skip(3).map(field).collect(), largest.single().map(ToOwned::to_owned)));
+    }
+    found.dedup();
+    let expected = [("", "20"), ("", "100"), ("more int", "101"), ("more int", "102"), ("most long", "103")];
+    let expected = expected.map(|(schema, id)| (schema.to_owned(), Some(id.to_owned())));
+    assert_eq!(found, expected);
     case.pass()
 }
 

@@ -30,6 +30,28 @@ fn foreign_traffic_does_not_pin_the_log() -> anyhow::Result<()> {
     case.pass()
 }
 
+/// Not even with nothing left to follow: calve stays, lets the log go, and takes the table up again.
+#[test]
+fn tables_that_are_all_stopped_do_not_pin_the_log() -> anyhow::Result<()> {
+    let schema = format!("{TWO} create table noise (v text);");
+    let mut case = Case::new("allstopped", &schema, &["public.a"])?;
+    let calve = case.pipeline.start()?;
+    case.await_same(&["public.a"])?;
+    case.sql.run("alter table a alter v type int using 1; update a set v = 2 where id = 1")?;
+    case.pipeline.await_state("public.a", "stopped")?;
+    for _ in 0..2 {
+        case.sql.run("insert into noise select repeat(md5(i::text), 30) from generate_series(1, 10000) i; update a set v = v + 1")?;
+        let end = case.log_end()?;
+        until("the slot to pass what nobody follows", || case.acknowledged_to(&end))?;
+    }
+    case.pipeline.finish(&["reload", "public.a"])?.expect_success()?;
+    case.sql.run("update a set v = 7 where id = 3")?;
+    case.await_same(&["public.a"])?;
+    calve.terminate()?;
+    case.once_and_same(&["public.a"])?;
+    case.pass()
+}
+
 #[test]
 fn an_idle_connection_and_a_slow_catalog_are_kept_alive() -> anyhow::Result<()> {
     let server = Postgres::start(17, &Options::default().set("wal_sender_timeout", "2s"))?;

@@ -209,6 +209,66 @@ fn a_rule_may_change(version: u32) -> anyhow::Result<()> {
     case.pass()
 }
 
+const GREAT: &[&str] =
+    &["1e40", "-1e40", "1e36", "-999999999999999999999999999999999999.99", "999999999999999999999999999999999999.995"];
+
+/// Numbers beyond the digits that were chosen for them: of some the nearest is what rounds to too much by a half only.
+fn numbers_too_great_for_a_chosen_type(version: u32) -> anyhow::Result<()> {
+    let rows = |from: usize| {
+        let rows = GREAT.iter().enumerate().map(|(at, number)| format!("({}, {number})", from + at));
+        rows.collect::<Vec<_>>().join(", ")
+    };
+    let schema: String = ["nulled", "clamped"]
+        .map(|name| {
+            format!("create table {name} (id int primary key, n numeric); insert into {name} values {};", rows(1))
+        })
+        .concat()
+        + "create table refused (id int primary key, n numeric); insert into refused values (1, 1.5);
+           create table unread (id int primary key, n numeric); insert into unread values (1, 1e40)";
+    let entry = |name: &str, rule: &str| {
+        format!("{{name: public.{name}, columns: {{n: {{type: 'decimal(38,2)', on_unrepresentable: {rule}}}}}}}")
+    };
+    let entries = [("nulled", "null"), ("clamped", "clamp"), ("refused", "error"), ("unread", "error")]
+        .map(|(name, rule)| entry(name, rule));
+    let entries = entries.each_ref().map(String::as_str);
+    let mut case = Case::on(&*Postgres::shared(version)?, "unfit_great", &schema, &entries)?;
+    let stopped = |case: &Case, name: &str| {
+        case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+        let state = case.pipeline.state(&format!("public.{name}"))?;
+        ensure!(state.state == "stopped" && state.reason.contains("a number with more digits"), "{name}: {state:?}");
+        Ok(())
+    };
+    stopped(&case, "unread")?;
+    case.sql.run("update unread set n = 2")?;
+    case.pipeline.finish(&["reload", "public.unread"])?.expect_success()?;
+    case.sql.run(&format!(
+        "insert into nulled values {0}; insert into clamped values {0}; insert into refused values (2, -1e40)",
+        rows(11)
+    ))?;
+    stopped(&case, "refused")?;
+
+    let (most, least) = ("999999999999999999999999999999999999.99", "-999999999999999999999999999999999999.99");
+    let nulled = ["-", "-", "-", least, "-"];
+    let clamped = [most, least, most, least, most];
+    for (name, expected) in [("nulled", nulled), ("clamped", clamped)] {
+        let lines: Vec<String> = [1, 11]
+            .iter()
+            .flat_map(|from| (*from..).zip(expected).map(|(id, number)| format!("{id}|{number}")))
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        expect(&case, name, &["n"], &lines)?;
+        expect_by_spark(&case, name, &["n"], &lines)?;
+    }
+    let counted = ["nulled", "clamped"].map(|name| case.pipeline.substituted(&format!("public.{name}")));
+    let [nulled, clamped] = counted;
+    ensure!((nulled?, clamped?) == ((8, 0), (0, 8)));
+    case.sql.run("delete from refused where id = 2")?;
+    case.pipeline.finish(&["reload", "public.refused"])?.expect_success()?;
+    expect(&case, "refused", &["n"], &["1|1.50"])?;
+    case.pipeline.finish(&["verify"])?.expect_success()?;
+    case.pass()
+}
+
 #[test]
 fn rules_that_cannot_be_are_refused() -> anyhow::Result<()> {
     let schema = "create table t (day date primary key, d date); insert into t values ('2024-01-01', null);
@@ -249,4 +309,4 @@ fn rules_that_cannot_be_are_refused() -> anyhow::Result<()> {
     case.pass()
 }
 
-on_every_server!(values_become_null_or_the_nearest, a_rule_may_change);
+on_every_server!(values_become_null_or_the_nearest, a_rule_may_change, numbers_too_great_for_a_chosen_type);

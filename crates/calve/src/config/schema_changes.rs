@@ -95,11 +95,15 @@ fn one_of(text: &str, policies: &[Policy]) -> std::result::Result<Policy, String
 #[cfg(test)]
 mod tests {
     use calve_core::TableName;
-    use calve_engine::Policy;
+    use calve_engine::{Policy, SchemaPolicies};
 
     use crate::config::problem::Problems;
     use crate::config::raw::Raw;
     use crate::config::{Settings, yaml};
+
+    use super::OPTIONS;
+
+    const README: &str = include_str!("../../../../README.md");
 
     const TABLES: &str = "
 into: l
@@ -169,5 +173,30 @@ tables:
         ] {
             assert!(problems.iter().any(|problem| problem.contains(part)), "'{part}' is not among {problems:?}");
         }
+    }
+
+    #[test]
+    fn the_readme_has_every_option_with_its_default() {
+        let mut documented = Vec::new();
+        for line in README.lines().filter(|line| line.starts_with("| `schema_changes.")) {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let code = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+            for name in code(cells[1]) {
+                let key =
+                    format!("schema_changes.{}", name.trim_start_matches("schema_changes").trim_start_matches('.'));
+                let option = OPTIONS.iter().find(|option| option.key == key).expect(&key);
+                let default = *(option.of)(&mut SchemaPolicies::default());
+                assert_eq!(code(cells[3]), [default.word()], "the default of {key}");
+                for policy in [Policy::Apply, Policy::Ignore, Policy::Reload, Policy::Stop] {
+                    let said = code(cells[4]).iter().any(|word| word == policy.word());
+                    assert!(said || (option.parse)(policy.word()).is_err(), "{key} may be {}", policy.word());
+                }
+                documented.push(key);
+            }
+        }
+        let mut options = OPTIONS.map(|option| option.key.to_owned());
+        options.sort();
+        documented.sort();
+        assert_eq!(documented, options);
     }
 }

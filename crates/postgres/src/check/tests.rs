@@ -138,7 +138,7 @@ async fn slot_and_publication_of_others_are_looked_at() {
     };
     let findings = check(&settings, &tables(&["t"])).await.unwrap();
     assert_says(&findings, Severity::Error, "a physical one", "choose another slot");
-    assert_says(&findings, Severity::Error, "hand does not carry table public.t", "ADD TABLE \"public\".\"t\"");
+    assert_says(&findings, Severity::Error, "hand does not carry table public.t", "ADD TABLE ONLY \"public\".\"t\"");
     let findings = check(&settings, &tables(&["u"])).await.unwrap();
     assert_says(&findings, Severity::Error, "only some rows or columns of table public.u", "column list");
     let absent = PostgresSettings { publication: "absent".into(), manage_publication: false, ..settings };

@@ -33,6 +33,34 @@ async fn calves_own_publication_carries_exactly_the_tables() {
     }
 }
 
+/// Tables that inherit from others are tables of their own: a child without a key can be written to while its parent is followed.
+#[tokio::test]
+async fn children_are_in_a_publication_for_themselves_alone() {
+    for version in VERSIONS {
+        let db = Database::create(version).await;
+        db.run(
+            "CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child () INHERITS (parent); CREATE TABLE keyed (PRIMARY KEY (id)) INHERITS (parent);
+             CREATE TABLE whole (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE part PARTITION OF whole DEFAULT",
+        )
+        .await;
+        let mut source = PostgresSource::new(db.settings());
+        for tables in [
+            &["public.parent", "public.whole"][..],
+            &["public.parent", "public.keyed", "public.whole"],
+            &["public.keyed"],
+            &["public.keyed", "public.parent"],
+            &["public.parent"],
+        ] {
+            source.follow(&names(tables)).await.unwrap();
+            let mut expected: Vec<&str> = tables.iter().map(|table| &table["public.".len()..]).collect();
+            expected.sort_unstable();
+            assert_eq!(db.text(MEMBERS).await, expected.join(","));
+            db.run("INSERT INTO child VALUES (1); UPDATE child SET id = 2; DELETE FROM child; INSERT INTO whole VALUES (1); DELETE FROM whole").await;
+        }
+        db.drop().await;
+    }
+}
+
 /// Where the publication lacks the table alone, that table is not read, so that others go on.
 async fn refused(source: &mut PostgresSource, table: &str) -> calve_core::Result<()> {
     let table = names(&[table]);
@@ -78,7 +106,7 @@ async fn a_users_publication_is_used_as_it_is() {
     settings.manage_publication = false;
     let mut source = PostgresSource::new(settings);
     for (sql, expected) in [
-        ("SELECT 1", "does not exist: run CREATE PUBLICATION \"mine\" FOR TABLE \"public\".\"a\""),
+        ("SELECT 1", "does not exist: run CREATE PUBLICATION \"mine\" FOR TABLE ONLY \"public\".\"a\""),
         ("CREATE PUBLICATION mine FOR TABLE b", "does not carry table public.a"),
         ("ALTER PUBLICATION mine ADD TABLE a WHERE (id > 1)", "only some rows or columns of table public.a"),
         ("ALTER PUBLICATION mine SET TABLE a (id)", "only some rows or columns of table public.a"),

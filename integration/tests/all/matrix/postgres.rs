@@ -10,7 +10,7 @@ use super::chosen::texts_are_what_a_client_sees;
 use super::keys::Keys;
 use super::plain::Plain;
 use super::postgres_types::{OF_MANY, OWN_TYPES, TYPES, WITHOUT_VALUES, has_vectors};
-use super::run::{Matrix, Source};
+use super::run::{BySpark, Matrix, Source};
 use super::types::{Key, Listed, Type, in_tables};
 use crate::case::Case;
 
@@ -111,7 +111,11 @@ fn matrix(tried: Tried, text: bool) -> anyhow::Result<Matrix> {
 pub(super) fn values_are_what_the_server_prints(tried: Tried, text: bool) -> anyhow::Result<()> {
     let mut matrix = matrix(tried, text)?;
     // What reads the files was shown that they are the same by one version.
-    let by_spark = text || tried.version.starts_with("17");
+    let by_spark = match (tried.version, text) {
+        ("17", true) => BySpark::RowsOfEachPhase,
+        (version, text) if text || version.starts_with("17") => BySpark::Rows,
+        _ => BySpark::Nothing,
+    };
     matrix.run(by_spark, |case| {
         let asked = case.sql.value(&format!(
             "select query from pg_stat_activity where backend_type = 'walsender' and query like '%{}%'",

@@ -16,6 +16,20 @@ const STREAMED: usize = 1;
 const AWAY: usize = 2;
 /// Where rows go whose key becomes another one.
 const MOVED: usize = 3;
+/// Rows that stay as they were loaded, as they were streamed, and as loaded ones became by the stream.
+const KEPT_LOADED: usize = 4;
+const KEPT_STREAMED: usize = 5;
+const KEPT_CHANGED: usize = 6;
+
+/// What Spark is asked for, once and in the end, since it takes its time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum BySpark {
+    Nothing,
+    /// What became of the rows.
+    Rows,
+    /// These, and rows that each of the phases left.
+    RowsOfEachPhase,
+}
 
 /// All tables of a server.
 pub(super) struct Matrix {
@@ -46,15 +60,27 @@ impl Matrix {
     /// `streaming` may look at the calve that runs.
     pub(super) fn run(
         &mut self,
-        by_spark: bool,
+        by_spark: BySpark,
         streaming: impl FnOnce(&mut Case) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         self.write(|table| table.create() + &table.insert(LOADED, 0), |table| table.create() + &table.insert(LOADED))?;
+        if by_spark == BySpark::RowsOfEachPhase {
+            self.write(
+                |table| table.insert(KEPT_LOADED, 0) + &table.insert(KEPT_CHANGED, 0),
+                |table| table.insert(KEPT_LOADED) + &table.insert(KEPT_CHANGED),
+            )?;
+        }
         self.source.case.pipeline.once().context("loading")?;
         self.same().context("what was loaded")?;
 
         let calve = self.source.case.pipeline.start()?;
         self.write(|table| table.insert(STREAMED, 0), |table| table.insert(STREAMED))?;
+        if by_spark == BySpark::RowsOfEachPhase {
+            self.write(
+                |table| table.insert(KEPT_STREAMED, 0) + &table.update(KEPT_CHANGED, 1),
+                |table| table.insert(KEPT_STREAMED) + &table.change(KEPT_CHANGED),
+            )?;
+        }
         self.await_same().context("what was streamed")?;
         streaming(&mut self.source.case)?;
         self.write(
@@ -75,7 +101,7 @@ impl Matrix {
         self.write(|table| table.update(AWAY, 1) + &table.insert(LOADED, 3), |table| table.change(AWAY))?;
         self.source.case.pipeline.once().context("after the restart")?;
         let shown = self.same().context("what was written while calve was away")?;
-        let shown_by_spark = if by_spark { self.same_by_spark()? } else { Vec::new() };
+        let shown_by_spark = if by_spark == BySpark::Nothing { Vec::new() } else { self.same_by_spark()? };
         self.source.case.pipeline.finish(&["verify"])?.expect_success()?;
         self.another_value_is_noticed(&shown, &shown_by_spark)
     }
@@ -135,7 +161,9 @@ impl Matrix {
     fn another_value_is_noticed(&mut self, by_duckdb: &[TextRows], by_spark: &[TextRows]) -> anyhow::Result<()> {
         self.write(
             |table| {
-                [(LOADED, 4), (MOVED, 3), (STREAMED, 3), (AWAY, 2)].map(|(phase, by)| table.update(phase, by)).concat()
+                let changed = [(LOADED, 4), (MOVED, 3), (STREAMED, 3), (AWAY, 2)];
+                let kept = [(KEPT_LOADED, 1), (KEPT_STREAMED, 1), (KEPT_CHANGED, 2)];
+                changed.iter().chain(&kept).map(|&(phase, by)| table.update(phase, by)).collect()
             },
             |_| "select 1".to_owned(),
         )?;

@@ -1,5 +1,5 @@
 //! The README's table of schema changes is what the fixtures show: each of its rows has fixtures, and each fixture is of a row, or of what
-//! the table does not speak of.
+//! the table does not speak of. So is its list of what nothing shows.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,6 +28,10 @@ fn goes_on(block: &Block) -> bool {
 
 fn stops(block: &Block) -> bool {
     matches!(block.outcome, Outcome::Stops { .. } | Outcome::Gone { .. })
+}
+
+fn is_unnoticed(block: &Block) -> bool {
+    matches!(block.outcome, Outcome::Unnoticed { .. })
 }
 
 fn keeps_what_was_dropped(block: &Block) -> bool {
@@ -79,12 +83,30 @@ const CHANGES: &[Documented] = &[
     },
     Documented { row: "another place among the columns", words: &["first", "after"], shows: goes_on, fixtures: "move_columns long_values" },
     Documented {
+        row: "comments are written",
+        words: &["comment"],
+        shows: goes_on,
+        fixtures: "remarks_and_storage defaults_comments_indexes",
+    },
+    Documented {
+        row: "labels are added to an enum",
+        words: &["add value", "enum("],
+        shows: goes_on,
+        fixtures: "enum_labels_added enum_labels enum_labels_nonstrict",
+    },
+    Documented {
+        row: "labels are renamed",
+        words: &["rename value", "enum("],
+        shows: stops,
+        fixtures: "enum_label_renamed enum_labels",
+    },
+    Documented {
         row: "a column is added with a default",
         words: &["alter", "rename", "drop", "create"],
         shows: stops,
         fixtures: "add_and_drop_at_once add_auto_increment add_column_default add_column_default_constant add_column_default_dropped
             add_column_default_volatile add_column_expression add_column_not_null add_identity change_type change_type_using default_taken_back
-            domain_changed domain_over_enum_of_text drop_and_add_at_once enum_labels enum_replaced expression_dropped generated_columns
+            domain_changed domain_over_enum_of_text drop_and_add_at_once enum_replaced expression_dropped generated_columns
             generated_invisible_key identity_nothing not_null_lenient identity_other_index key_becomes_auto_increment key_column_replaced key_dropped key_gets_column key_loses_column
             key_reordered narrow partition_dropped partition_with_rows rename_and_back rename_twice stopped_and_altered_again system_versioning
             table_dropped table_made_anew table_renamed table_renamed_and_back table_swapped table_swapped_old_kept timestamps_added types_of_mysql
@@ -93,13 +115,23 @@ const CHANGES: &[Documented] = &[
 ];
 
 /// What goes on since rows stay as they are, or is said elsewhere in the README.
-const OTHERS: &str = "add_generated_column composite_attribute default_changed defaults_comments_indexes enum_label_renamed enum_labels_added
-    enum_labels_nonstrict expression_unnoticed foreign_keys identity_changed key_becomes_identity partitions refused remarks_and_storage
-    temporary_of_same_name toast_default_identity unique_index_swapped virtual_generated_column";
+const OTHERS: &str = "add_generated_column composite_attribute default_changed expression_unnoticed foreign_keys identity_changed
+    key_becomes_identity partitions refused temporary_of_same_name toast_default_identity unique_index_swapped virtual_generated_column";
+
+/// Fixtures of which nothing is noticed, and what the README's list calls it.
+const UNNOTICED: &[(&str, &str)] = &[
+    ("expression_unnoticed", "a `USING` expression that leaves the type as it was or widens it"),
+    ("composite_attribute", "an attribute added to a composite type"),
+    ("default_taken_back", "a default that gave every row a value of its own and was dropped before"),
+];
+
+fn readme() -> anyhow::Result<String> {
+    Ok(std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md"))?)
+}
 
 /// First cells of the table.
 fn rows() -> anyhow::Result<Vec<String>> {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md"))?;
+    let readme = readme()?;
     let lines = readme.lines().skip_while(|line| *line != "| change on the source | in the lake |");
     let rows = lines.skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|line| Ok(line.split('|').nth(1).context("no cells")?.trim().to_owned())).collect()
@@ -137,5 +169,29 @@ fn the_readme_s_table_is_what_the_fixtures_show() -> anyhow::Result<()> {
     let absent: Vec<&&str> =
         named.iter().filter(|name| !fixtures.iter().any(|fixture| fixture.name == ***name)).collect();
     ensure!(absent.is_empty(), "there are no such fixtures: {absent:?}");
+    Ok(())
+}
+
+#[test]
+fn the_readme_lists_all_that_nothing_shows() -> anyhow::Result<()> {
+    let readme = readme()?.split_whitespace().collect::<Vec<_>>().join(" ");
+    let list = readme.split_once("**Neither log nor catalog shows** ").and_then(|(_, rest)| rest.split_once(':'));
+    let (list, advice) = list.context("the README has no list of what neither log nor catalog shows")?;
+    ensure!(advice.starts_with(" run `calve reload`"), "the list does not say what to do");
+    for item in list.split(", ") {
+        let said = UNNOTICED.iter().any(|(_, words)| item.contains(words));
+        ensure!(said, "no fixture is said to show \"{item}\" of the README's list");
+    }
+    let mut fixtures = fixture::all(Kind::Postgres)?;
+    fixtures.extend(fixture::all(Kind::MySql)?);
+    let shown = fixtures.iter().filter(|fixture| fixture.blocks.iter().any(is_unnoticed));
+    let shown: BTreeSet<&str> = shown.map(|fixture| fixture.name.as_str()).collect();
+    for name in &shown {
+        let said = UNNOTICED.iter().find(|(fixture, _)| fixture == name);
+        let (_, words) = said.with_context(|| format!("it is not said what of the README's list {name} is"))?;
+        ensure!(list.contains(words), "{name}: \"{words}\" is not in the README's list: {list}");
+    }
+    let noticed: Vec<&str> = UNNOTICED.iter().map(|(name, _)| *name).filter(|name| !shown.contains(name)).collect();
+    ensure!(noticed.is_empty(), "fixtures of which all is noticed: {noticed:?}");
     Ok(())
 }

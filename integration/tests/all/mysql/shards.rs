@@ -5,6 +5,7 @@ use anyhow::ensure;
 use calve_integration::compare::{Differences, Pair, SourceRows};
 use calve_integration::pipeline::until;
 use calve_integration::readers;
+use calve_integration::sql::Sql;
 use calve_testkit::readers::Reader;
 use calve_testkit::servers::{Kind, Options, Server};
 
@@ -34,6 +35,26 @@ const TWO: Union<'_> = Union(&[("orders_1", "id, v, n"), ("orders_2", "id, v, n"
 
 struct Shards {
     case: BinlogCase,
+    /// Where the members are tables `orders` of several databases: how their databases' names begin.
+    databases: Option<Databases>,
+}
+
+/// Databases of this beginning, which go with the value.
+struct Databases {
+    sql: Sql,
+    beginning: String,
+}
+
+impl Drop for Databases {
+    fn drop(&mut self) {
+        let begins = format!("left(schema_name, {}) = '{}'", self.beginning.len(), self.beginning);
+        let found = self.sql.rows(&format!("select schema_name from information_schema.schemata where {begins}"));
+        for name in found.into_iter().flatten().flatten().flatten() {
+            if let Err(error) = self.sql.run(&format!("drop database {name}")) {
+                eprintln!("database {name} stays behind: {error:#}");
+            }
+        }
+    }
 }
 
 impl Shards {
@@ -44,7 +65,49 @@ impl Shards {
             &format!("{{name: '{database}.orders_*', merge: {database}.orders, origin: shard{extra}}}"),
             &format!("{database}.other"),
         ]);
-        Ok(Self { case })
+        Ok(Self { case, databases: None })
+    }
+
+    /// The same two tables, each in a database of its own: members are named by how their databases' names end.
+    fn across(server: &Server, label: &str) -> anyhow::Result<Self> {
+        let mut case = BinlogCase::on(server, label, &tables(), &[])?;
+        let database = case.database.name().to_owned();
+        let beginning = format!("{database}_of_");
+        let databases = Databases { sql: case.connect()?, beginning: beginning.clone() };
+        for member in ["1", "2"] {
+            case.sql.run(&format!(
+                "create database {beginning}{member}; rename table orders_{member} to {beginning}{member}.orders;
+                 create table {beginning}{member}.others (id int)"
+            ))?;
+        }
+        case.pipeline = case.pipeline.clone().tables(&[
+            &format!("{{name: '{beginning}*.orders', merge: {database}.orders, origin: shard}}"),
+            &format!("{database}.other"),
+        ]);
+        Ok(Self { case, databases: Some(databases) })
+    }
+
+    /// A member's name, and what its rows have as their origin.
+    fn member(&self, member: &str) -> (String, String) {
+        match &self.databases {
+            Some(Databases { beginning, .. }) => {
+                (format!("{beginning}{member}.orders"), format!("{beginning}{member}"))
+            }
+            None => (member.to_owned(), member.to_owned()),
+        }
+    }
+
+    /// Statements in which `orders_` stands before the member's part of a name.
+    fn run_across(&mut self, sql: &str) -> anyhow::Result<()> {
+        let mut written = String::new();
+        let mut parts = sql.split("orders_");
+        written.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let end = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());
+            written.push_str(&self.member(&part[..end]).0);
+            written.push_str(&part[end..]);
+        }
+        self.run(&written)
     }
 
     fn run(&mut self, sql: &str) -> anyhow::Result<()> {
@@ -56,7 +119,10 @@ impl Shards {
         let selects: Vec<String> = union
             .0
             .iter()
-            .map(|(table, columns)| format!("select '{table}' as shard, {columns} from {table}"))
+            .map(|(member, columns)| {
+                let (table, origin) = self.member(member);
+                format!("select '{origin}' as shard, {columns} from {table}")
+            })
             .collect();
         self.run(&format!("create or replace view whole as {}", selects.join(" union all ")))?;
         let database = self.case.database.name().to_owned();
@@ -428,6 +494,70 @@ fn with_full_metadata(kind: Kind, version: &str) -> anyhow::Result<()> {
 }
 
 on_every_version!(with_full_metadata);
+
+/// One table of several databases: loaded, streamed, with databases that come while it runs, while it is away, and go.
+fn across_databases(server: &Server) -> anyhow::Result<()> {
+    let mut shards = Shards::across(server, "shardsdb")?;
+    let beginning = shards.databases.as_ref().map(|databases| databases.beginning.clone()).unwrap_or_default();
+    let columns = "id, v, n";
+    let members = ["1", "2", "3", "4", "5"].map(|member| (member, columns));
+    let told = shards.case.pipeline.finish(&["check"])?.expect_success()?.stdout;
+    ensure!(told.contains(&format!("is merged of 2 tables: {beginning}1.orders, {beginning}2.orders")), "{told}");
+    shards.case.pipeline.once()?;
+    shards.same(&Union(&members[..2]))?;
+
+    let calve = shards.case.pipeline.start()?;
+    for change in CHANGES {
+        shards.run_across(change)?;
+        shards.await_same(&Union(&members[..2])).map_err(|error| error.context(*change))?;
+    }
+    // Without the table it is no member.
+    shards.run(&format!("create database {beginning}3; create table {beginning}3.others (id int primary key)"))?;
+    shards.run_across(&format!(
+        "create table orders_3 ({COLUMNS}) character set utf8mb4; insert into orders_3 values (1, 'three ü', 3), (2, 'three', 3);
+         update orders_3 set v = 'changed' where id = 2; delete from orders_1 where id = 4"
+    ))?;
+    shards.await_same(&Union(&members[..3]))?;
+    shards.run(&format!("create database {beginning}4"))?;
+    shards.run_across("create table orders_4 like orders_1; insert into orders_4 values (1, 'four', 4)")?;
+    shards.await_same(&Union(&members[..4]))?;
+    shards.streams()?;
+    shards.verify()?;
+    calve.terminate()?;
+
+    // By the session's database.
+    let database = shards.case.database.name().to_owned();
+    shards.run(&format!(
+        "create database {beginning}5; use {beginning}5; create table orders ({COLUMNS}) character set utf8mb4;
+         insert into orders values (1, 'five', 5), (2, 'five', 5); delete from orders where id = 2; use {database}"
+    ))?;
+    shards.run_across("update orders_4 set id = 2 where id = 1; alter table orders_1 add w int")?;
+    shards.run_across("update orders_1 set w = 1 where id = 5")?;
+    shards.case.pipeline.once()?;
+    let altered =
+        members.map(|(member, _)| (member, if member == "1" { "id, v, n, w" } else { "id, v, n, null as w" }));
+    shards.same_by_spark(&Union(&altered))?;
+    shards.case.reload(&["orders"])?;
+    shards.same(&Union(&altered))?;
+    shards.verify()?;
+
+    shards.run(&format!("drop database {beginning}2; update other set v = v + 1"))?;
+    shards.run_across("insert into orders_3 values (9, 'meanwhile', 3)")?;
+    shards.case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    shards.case.same(&["other"])?;
+    let without: Vec<_> = altered.into_iter().filter(|(member, _)| *member != "2").collect();
+    shards.stopped_and_back(&[&format!("{beginning}2.orders"), "dropped"], &Union(&without))?;
+    // The database comes again.
+    shards.run(&format!("create database {beginning}2"))?;
+    shards.run_across("create table orders_2 like orders_5; insert into orders_2 values (1, 'again', 2)")?;
+    shards.case.pipeline.once()?;
+    shards.same(&Union(&altered))?;
+    shards.streams()?;
+    shards.verify()?;
+    shards.case.pass()
+}
+
+on_every_server!(across_databases);
 
 /// Modes, partitions by origin, masks and conditions see one table.
 fn as_any_other_table(server: &Server) -> anyhow::Result<()> {

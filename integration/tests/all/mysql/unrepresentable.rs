@@ -106,6 +106,46 @@ fn values_become_null_or_the_nearest(server: &Server) -> anyhow::Result<()> {
     case.pass()
 }
 
+/// Numbers beyond the digits that were chosen for them.
+fn numbers_too_great_for_a_chosen_type(server: &Server) -> anyhow::Result<()> {
+    let (most, least) = ("999999999999999999999999999999999999.99", "-999999999999999999999999999999999999.99");
+    let rows = format!("(1, 1e40), (2, -1e40), (3, {least}), (4, {most} + 0.01)");
+    let schema = format!(
+        "create table nulled (id int primary key, n decimal(65,2)); create table clamped like nulled; create table refused like nulled;
+         create table unread like nulled; insert into nulled values {rows}; insert into clamped values {rows};
+         insert into refused values (1, 1.5); insert into unread values (1, 1e40)"
+    );
+    let mut case = BinlogCase::on(server, "unfit_great", &schema, &[])?;
+    let chosen = |rule: &str| format!("columns: {{n: {{type: 'decimal(38,2)', on_unrepresentable: {rule}}}}}");
+    let [null, clamp, error] = ["null", "clamp", "error"].map(chosen);
+    follow(&mut case, &[("nulled", &null), ("clamped", &clamp), ("refused", &error), ("unread", &error)]);
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.stopped("unread", &["unrepresentable value", "digits"])?;
+    case.sql.run("update unread set n = 2")?;
+    case.reload(&["unread"])?;
+    case.sql.run(
+        "insert into nulled select id + 10, n from nulled; insert into clamped select id + 10, n from clamped; insert into refused values (2, -1e40)",
+    )?;
+    case.pipeline.finish(&["run", "--once"])?.expect_code(3)?;
+    case.stopped("refused", &["unrepresentable value", "digits"])?;
+    for (name, numbers) in [("nulled", ["-", "-", least, "-"]), ("clamped", [most, least, least, most])] {
+        let lines: Vec<String> = [1, 11]
+            .iter()
+            .flat_map(|from| (*from..).zip(numbers).map(|(id, number)| format!("{id}|{number}")))
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        expect(&case, name, &["n"], &lines)?;
+        expect_by_spark(&case, name, &["n"], &lines)?;
+    }
+    let counted = [case.pipeline.substituted(&case.name("nulled"))?, case.pipeline.substituted(&case.name("clamped"))?];
+    ensure!(counted == [(6, 0), (0, 6)], "{counted:?}");
+    case.sql.run("delete from refused where id = 2")?;
+    case.reload(&["refused"])?;
+    expect(&case, "refused", &["n"], &["1|1.50"])?;
+    case.pipeline.finish(&["verify"])?.expect_success()?;
+    case.pass()
+}
+
 /// A rule that comes later loosens the table's columns, in the middle of a transaction too.
 fn a_rule_may_come_later(server: &Server) -> anyhow::Result<()> {
     let schema = "create table a (id int primary key, t time not null); create table b (id int primary key, t time not null, n int not null);
@@ -139,4 +179,4 @@ fn a_rule_may_come_later(server: &Server) -> anyhow::Result<()> {
     case.pass()
 }
 
-on_every_server!(values_become_null_or_the_nearest, a_rule_may_come_later);
+on_every_server!(values_become_null_or_the_nearest, a_rule_may_come_later, numbers_too_great_for_a_chosen_type);
