@@ -35,8 +35,7 @@ const BENEATH: &str = "WITH RECURSIVE tree AS ( \
             EXISTS (SELECT FROM pg_catalog.pg_attribute a \
                      WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = c.xmin), \
             pg_catalog.has_table_privilege(c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
-                AND NOT pg_catalog.row_security_active(c.oid), \
-            pg_catalog.pg_stat_get_tuples_inserted(c.oid) = 0 \
+                AND NOT pg_catalog.row_security_active(c.oid) \
        FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.inhrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
       ORDER BY tree.root, c.oid";
 
@@ -54,8 +53,6 @@ struct Present {
     /// The same transaction changed its columns.
     altered: bool,
     readable: bool,
-    /// No row was ever inserted, as far as the server's statistics go.
-    unused: bool,
 }
 
 /// The partitions of one table, by their numbers, as the snapshot shows them.
@@ -83,7 +80,6 @@ fn present(row: &Row) -> std::result::Result<Present, tokio_postgres::Error> {
         born: row.try_get(8)?,
         altered: row.try_get(9)?,
         readable: row.try_get(10)?,
-        unused: row.try_get(11)?,
     })
 }
 
@@ -241,8 +237,7 @@ impl Watched {
                     findings.stops.insert(table.clone(), StopReason::rows_unknown(table, detail));
                 }
                 Some(before) if before.file != present.partition.file => {
-                    // An ALTER of the table rewrites partitions that are kept for later too.
-                    let rewritten = present.altered && (present.unused || rows_of(client, present, emptied_by).await?);
+                    let rewritten = present.altered && rows_of(client, present, emptied_by).await?;
                     if told || rewritten || self.has_rows_of_before(client, present, horizon).await? {
                         continue;
                     }
