@@ -1,9 +1,8 @@
 //! A source schema that meets a table: under which schema are its rows written, and does the table have it yet?
 //!
 //! Rows that stay keep their columns: a field id goes with its column through renames, and where a type grows by Iceberg's
-//! rules. A column that the source dropped stays, optional and with its old values, unless the schema says that it goes;
-//! one that comes anew is optional, under an
-//! id of its own, whatever was called so before. A load replaces all rows, so it goes by names alone and leaves nothing behind.
+//! rules. A column that the source dropped stays, optional and with its old values, unless the schema says that it goes; one that
+//! comes anew is optional, under an id of its own, whatever was called so before. A load replaces all rows, so it goes by names alone and leaves nothing behind.
 //! Columns that only the table in the lake has (somebody else added them) stay where they are, and calve's rows leave them NULL.
 
 use std::sync::Arc;
@@ -100,23 +99,18 @@ impl<'a> Fitting<'a> {
             }
             let taken = self.source.columns.iter().any(|column| column.name == present.name);
             let was_dropped = is_dropped(present);
-            let was_ours = was_dropped || self.stamped.is_some_and(|s| has_name(s, &present.name));
-            let goes = self.source.drops_columns && !was_dropped;
-            match (was_ours, taken) {
-                // Its values are of a column that is gone; the name is another's now.
-                (true, true) if !self.held.contains(&present.id) => {}
-                (true, true) => {
-                    let name = format!("{}_dropped_{}", present.name, present.id);
-                    let optional = NestedField::optional(present.id, name, (*present.field_type).clone());
-                    fields.push(Arc::new(optional.with_doc(DROPPED)));
-                }
-                (true, false) if goes && !self.held.contains(&present.id) => {}
-                (true, false) => {
-                    let optional = NestedField::optional(present.id, &present.name, (*present.field_type).clone());
-                    fields.push(Arc::new(optional.with_doc(DROPPED)));
-                }
-                (false, _) => fields.push(self.foreign(present)?),
+            if !was_dropped && !self.stamped.is_some_and(|s| has_name(s, &present.name)) {
+                fields.push(self.foreign(present)?);
+                continue;
             }
+            // Its values are of a column that is gone; the name is another's now, or the field is to go with it.
+            let goes = taken || (self.source.drops_columns && !was_dropped);
+            if goes && !self.held.contains(&present.id) {
+                continue;
+            }
+            let name = if taken { format!("{}_dropped_{}", present.name, present.id) } else { present.name.clone() };
+            let optional = NestedField::optional(present.id, name, (*present.field_type).clone());
+            fields.push(Arc::new(optional.with_doc(DROPPED)));
         }
         Ok(fields)
     }

@@ -519,10 +519,14 @@ impl Transactions {
         self.take_from_sink(table, sink);
     }
 
-    /// The sink may say more of the table than the log does: what the lake keeps, or is to forget.
-    fn take_from_sink(&mut self, table: TableIndex, sink: &mut dyn ChangeSink) {
-        if let (Some(schema), Some(source)) = (sink.schema_of(table), self.tables.get_mut(table.0)) {
-            source.schema = schema;
+    /// The sink may say more of the table than the log does: what the lake keeps, or is to forget. Whether it did.
+    fn take_from_sink(&mut self, table: TableIndex, sink: &mut dyn ChangeSink) -> bool {
+        match (sink.schema_of(table), self.tables.get_mut(table.0)) {
+            (Some(schema), Some(source)) if source.schema != schema => {
+                source.schema = schema;
+                true
+            }
+            _ => false,
         }
     }
 
@@ -605,8 +609,8 @@ impl Transactions {
         }
         let (index, plan) = match self.maps.get(&rows.table_id) {
             Some((_, Mapped::Other(name))) => {
-                let Some(name) = shadow::ghost_of_changelog(name).map(|_| name.clone()) else { return Ok(()) };
-                return self.rows_of_other(&name, sink);
+                let Some(ghost) = shadow::ghost_of_changelog(name) else { return Ok(()) };
+                return self.ghost_at_work(&ghost, sink);
             }
             Some((_, Mapped::Followed(index, plan))) => (*index, Arc::clone(plan)),
             Some((_, Mapped::Changed(index, what))) => {
@@ -704,10 +708,7 @@ impl Transactions {
         if sink.wants(table) {
             sink.stop(table, reason(&self.tables[table.0].name));
             // One that goes on all the same may have another schema by that.
-            if let (Some(schema), Some(source)) = (sink.schema_of(table), self.tables.get_mut(table.0))
-                && source.schema != schema
-            {
-                source.schema = schema;
+            if self.take_from_sink(table, sink) {
                 self.maps.retain(|_, (_, mapped)| mapped.table() != Some(table));
             }
         }

@@ -15,19 +15,22 @@ use crate::partitions::Findings;
 /// By the number of each, what it is called.
 pub(crate) type Labels = BTreeMap<u32, String>;
 
-/// Every label that a column of some tables may hold: as its type, or inside of an array, a domain, a composite type or a range.
-const LABELS: &str = "WITH RECURSIVE inside AS ( \
+/// Every label that a column of some tables may hold: as its type, or inside of an array, a domain, a composite type or a range. Types are
+/// looked into once, however many columns have them.
+const LABELS: &str = "WITH RECURSIVE used AS ( \
        SELECT a.attrelid AS root, a.attnum AS number, a.atttypid AS type FROM pg_catalog.pg_attribute a \
-        WHERE a.attrelid = ANY ($1) AND a.attnum > 0 AND NOT a.attisdropped \
+        WHERE a.attrelid = ANY ($1) AND a.attnum > 0 AND NOT a.attisdropped), \
+     inside AS ( \
+       SELECT used.type AS whole, used.type FROM used \
        UNION \
-       SELECT inside.root, inside.number, next.type FROM inside JOIN pg_catalog.pg_type t ON t.oid = inside.type, \
+       SELECT inside.whole, next.type FROM inside JOIN pg_catalog.pg_type t ON t.oid = inside.type, \
          LATERAL (SELECT t.typelem UNION ALL SELECT t.typbasetype \
             UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid) \
             UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a \
                        WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) AS next (type) \
         WHERE next.type <> 0) \
-     SELECT inside.root, inside.number, e.oid, e.enumlabel::text, pg_catalog.format_type(e.enumtypid, NULL) \
-       FROM inside JOIN pg_catalog.pg_enum e ON e.enumtypid = inside.type";
+     SELECT used.root, used.number, e.oid, e.enumlabel::text, pg_catalog.format_type(e.enumtypid, NULL) \
+       FROM inside JOIN pg_catalog.pg_enum e ON e.enumtypid = inside.type JOIN used ON used.type = inside.whole";
 
 struct Present {
     column: u32,
@@ -89,11 +92,11 @@ impl Watch {
         let mut found = present(client, &tables).await?;
         for watched in &mut self.0 {
             let before = watched.known.len();
-            for now in found.remove(&watched.oid).unwrap_or_default() {
+            let found = found.remove(&watched.oid).unwrap_or_default();
+            // Another column may hold the same label.
+            for now in found.into_iter().filter(|now| !watched.left_out.contains(&now.column)) {
                 let was = watched.known.insert(now.number, now.label.clone());
-                let Some(was) = was.filter(|was| *was != now.label && !watched.left_out.contains(&now.column)) else {
-                    continue;
-                };
+                let Some(was) = was.filter(|was| *was != now.label) else { continue };
                 let detail = format!(
                     "label '{was}' of {} was renamed to '{}', and rows that hold it are called so too, of which the log has nothing",
                     now.of, now.label
@@ -119,12 +122,15 @@ mod tests {
     /// Statements, and what a look finds of each table then: its name with a part of the reason, or with `+` and the number of labels.
     const LOOKS: &[(&str, &[(&str, &str)])] = &[
         ("SELECT 1", &[]),
-        ("ALTER TYPE mood ADD VALUE 'new'", &[("plain", "+3"), ("inside", "+5")]),
+        ("ALTER TYPE mood ADD VALUE 'new'", &[("plain", "+3"), ("inside", "+5"), ("partly", "+3")]),
         (
             "ALTER TYPE mood RENAME VALUE 'new' TO 'newer'",
-            &[("plain", "label 'new' of mood was renamed to 'newer'"), ("inside", "'newer'")],
+            &[("plain", "label 'new' of mood was renamed to 'newer'"), ("inside", "'newer'"), ("partly", "'newer'")],
         ),
-        ("ALTER TYPE mood RENAME VALUE 'newer' TO 'new'", &[("plain", "label 'newer' of mood"), ("inside", "'new'")]),
+        (
+            "ALTER TYPE mood RENAME VALUE 'newer' TO 'new'",
+            &[("plain", "label 'newer' of mood"), ("inside", "'new'"), ("partly", "'new'")],
+        ),
         ("ALTER TYPE size RENAME VALUE 'S' TO 'small'", &[("inside", "label 'S' of size was renamed to 'small'")]),
         ("ALTER TYPE mood RENAME TO humour", &[]),
         ("ALTER TABLE plain ADD s size", &[("plain", "+5")]),
@@ -142,25 +148,24 @@ mod tests {
                     "SET search_path = public; CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TYPE size AS ENUM ('S', 'L');
                      CREATE DOMAIN some_mood AS mood CHECK (value <> 'sad'); CREATE TYPE pair AS (m some_mood, n int);
                      CREATE TYPE sizes AS RANGE (subtype = size);
-                     CREATE TABLE plain (id int PRIMARY KEY, m mood); CREATE TABLE inside (id int PRIMARY KEY, p pair[], s sizes, r sizemultirange);
-                     CREATE TABLE left_out (id int PRIMARY KEY, m mood, s sizes); CREATE TABLE none (id int PRIMARY KEY)"
-                        .replace("sizemultirange", "sizes")
-                        .as_str(),
+                     CREATE TABLE plain (id int PRIMARY KEY, m mood); CREATE TABLE inside (id int PRIMARY KEY, p pair[], s sizes, r sizes);
+                     CREATE TABLE left_out (id int PRIMARY KEY, m mood, s sizes); CREATE TABLE partly (id int PRIMARY KEY, m mood, n mood);
+                     CREATE TABLE none (id int PRIMARY KEY)",
                 )
                 .await
                 .unwrap();
             let mut tables = Vec::new();
-            for name in ["plain", "inside", "left_out", "none"] {
+            for name in ["plain", "inside", "left_out", "partly", "none"] {
                 let row = client.query_one("SELECT $1::text::regclass::oid", &[&name]).await.unwrap();
                 let oid: Oid = row.get(0);
-                let usage = if name == "left_out" { ColumnUse::LeftOut } else { ColumnUse::Values };
+                let is_left_out = |id| name == "left_out" || (name == "partly" && id == 2);
                 let column = |id| Column {
                     id,
                     name: format!("c{id}"),
                     ty: ColumnType::String,
                     nullable: true,
                     native: NativeType::new(25, -1, "text"),
-                    usage: usage.clone(),
+                    usage: if is_left_out(id) { ColumnUse::LeftOut } else { ColumnUse::Values },
                 };
                 let schema =
                     TableSchema::new(TableName::new("public", name), oid, (1..4).map(column).collect(), vec![0]);

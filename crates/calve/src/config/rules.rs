@@ -6,7 +6,6 @@ use calve_core::{
     ColumnPattern, ColumnRules, ColumnSelection, ColumnType, Condition, MaskKey, OnUnrepresentable, Secret, TableMode,
     TableRules,
 };
-
 use calve_engine::{Policy, SchemaPolicies};
 
 use super::option::nearest;

@@ -76,9 +76,8 @@ impl Transactions {
         self.note(table, &schema, next, sink)
     }
 
-    /// Rows came of a table that is not followed: where it is the changelog of gh-ost, that is at work on the copy beside it.
-    pub(super) fn rows_of_other(&mut self, other: &TableName, sink: &mut dyn ChangeSink) -> Result<()> {
-        let Some(ghost) = shadow::ghost_of_changelog(other) else { return Ok(()) };
+    /// Rows came of the changelog that gh-ost has beside a copy of this name: it is at work on it.
+    pub(super) fn ghost_at_work(&mut self, ghost: &TableName, sink: &mut dyn ChangeSink) -> Result<()> {
         let same = |a: &str, b: &str| self.statements.same(a, b);
         let is_ghost = |copy: &Shadow| same(&copy.table.schema, &ghost.schema) && same(&copy.table.name, &ghost.name);
         let found = known(&self.tables).into_iter().find(|(_, copy)| is_ghost(copy)).map(|(index, _)| index);
